@@ -147,13 +147,12 @@ impl Workload {
                 .and_then(|()| check_role(&metrics.into(), worker_type))
                 .map_err(|error| within_rank(error, index, ranks.len()))?;
         }
-        Self::of_loads(ranks.iter().map(RankLoad::from), worker_type, weights)
+        Self::of_loads(ranks.iter().map(RankLoad::from), weights)
     }
 
     /// The workload of loads that are already checked.
     pub(crate) fn of_loads(
         ranks: impl Iterator<Item = RankLoad>,
-        worker_type: WorkerType,
         weights: &FeatureWeights,
     ) -> Result<Option<Self>> {
         let (mut any_prefill, mut any_decode, mut any_mixed) = (false, false, false);
@@ -163,18 +162,14 @@ impl Workload {
             any_prefill |= prefill;
             any_decode |= decode;
             any_mixed |= prefill && decode;
-            let score = attention_score(&load, worker_type, weights);
-            // A comparison would let a NaN pass unseen; a sum with infinity stays non-finite.
+            let score = attention_score(&load, weights);
+            // f64::max would drop a NaN (0 * inf).
             attention = if score.is_nan() {
                 f64::INFINITY
             } else {
                 attention.max(score)
             };
-            tokens += match worker_type {
-                WorkerType::Prefill => load.prefill_tokens,
-                WorkerType::Decode => load.decode_requests,
-                WorkerType::Aggregated => load.prefill_tokens + load.decode_requests,
-            };
+            tokens += load.prefill_tokens + load.decode_requests;
         }
         let kind = match (any_prefill, any_decode) {
             (false, false) => return Ok(None),
@@ -223,7 +218,8 @@ pub(crate) fn check_role(load: &RankLoad, worker_type: WorkerType) -> Result<()>
 ///
 /// The pairs assume prefills of equal length: `H·P/N + P²/(2N) + P/2` for `P` fresh tokens on `H`
 /// cached ones in `N` requests. Cached tokens of a rank that computes no prefill are not read.
-fn attention_score(load: &RankLoad, worker_type: WorkerType, weights: &FeatureWeights) -> f64 {
+/// One formula serves all roles: the loads that a role excludes are zero once it is checked.
+fn attention_score(load: &RankLoad, weights: &FeatureWeights) -> f64 {
     let (kv_tokens, pairs) = if load.prefill_tokens > 0.0 {
         let (p, h, n) = (
             load.prefill_tokens,
@@ -234,16 +230,8 @@ fn attention_score(load: &RankLoad, worker_type: WorkerType, weights: &FeatureWe
     } else {
         (0.0, 0.0)
     };
-    match worker_type {
-        WorkerType::Prefill => {
-            weights.attention_kv * kv_tokens + weights.prefill_attention_pair * pairs
-        }
-        WorkerType::Decode => weights.attention_kv * load.decode_kv_tokens,
-        WorkerType::Aggregated => {
-            weights.attention_kv * (kv_tokens + load.decode_kv_tokens)
-                + weights.prefill_attention_pair * pairs
-        }
-    }
+    weights.attention_kv * (kv_tokens + load.decode_kv_tokens)
+        + weights.prefill_attention_pair * pairs
 }
 
 /// Why an observation of real work was not learned.
