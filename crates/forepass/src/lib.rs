@@ -2,9 +2,16 @@
 //! forward-pass metrics (FPM) that engines publish.
 
 pub mod error;
+pub mod forecast;
+pub mod linear;
 pub mod metrics;
+pub mod moments;
+pub mod nnls;
+pub mod retention;
+pub mod store;
 pub mod workload;
 
 pub use error::{Error, Result};
+pub use forecast::{Forecast, Reason, Source};
 pub use metrics::{ForwardPassMetrics, QueuedRequests, ScheduledRequests};
 pub use workload::{FeatureWeights, Rejection, WorkerType, Workload, WorkloadKind};
