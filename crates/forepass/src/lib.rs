@@ -3,8 +3,10 @@
 
 pub mod error;
 pub mod metrics;
+pub mod trace;
 pub mod workload;
 
 pub use error::{Error, Result};
 pub use metrics::{ForwardPassMetrics, QueuedRequests, ScheduledRequests};
+pub use trace::{Iteration, ReadOptions, ReadSummary, TraceFormat, TraceReader};
 pub use workload::{FeatureWeights, Rejection, WorkerType, Workload, WorkloadKind};
