@@ -9,9 +9,11 @@ pub mod moments;
 pub mod nnls;
 pub mod retention;
 pub mod store;
+pub mod trace;
 pub mod workload;
 
 pub use error::{Error, Result};
 pub use forecast::{Forecast, Reason, Source};
 pub use metrics::{ForwardPassMetrics, QueuedRequests, ScheduledRequests};
+pub use trace::{Iteration, ReadOptions, ReadSummary, TraceFormat, TraceReader};
 pub use workload::{FeatureWeights, Rejection, WorkerType, Workload, WorkloadKind};

@@ -1,8 +1,13 @@
 //! The forward-pass metrics record (FPM, version 1) that engines publish after every step.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result, from_json};
+use crate::error::{Error, Result};
+
+mod wire;
+
+pub use wire::iteration_from_json;
+pub(crate) use wire::{Object, Record, json_fault};
 
 /// The only wire version there is.
 pub const FPM_VERSION: u32 = 1;
@@ -14,10 +19,11 @@ const MAX_COUNT: u64 = 1 << 53;
 ///
 /// Reading accepts what producers write: absent fields count as zero, unknown ones are ignored,
 /// and the flat form of offline replays is understood. Counters are strict integers (`3.0`, `true`
-/// and `"3"` are refused). A scheduled decode batch must say how many KV tokens it reads, a
-/// prefill batch how many it computes: an absent sum is unknown, not zero.
+/// and `"3"` are refused), `null` stands only for the optional fields, and a list is not taken for
+/// an object. A scheduled decode batch must say how many KV tokens it reads, a prefill batch how
+/// many it computes: an absent sum is unknown, not zero.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Record")]
+#[serde(try_from = "Object<Record>")]
 pub struct ForwardPassMetrics {
     /// Wire version, 1.
     pub version: u32,
@@ -231,164 +237,127 @@ fn missing_list(absent: &'static str, present: &str) -> Error {
     )
 }
 
-/// One iteration, the records of all its ranks, from JSON text: one object, or a list of objects.
-pub fn iteration_from_json(text: &[u8]) -> Result<Vec<ForwardPassMetrics>> {
-    let fault = |path, message| Error::metrics("invalid_json", path, message);
-    match text.iter().find(|byte| !byte.is_ascii_whitespace()) {
-        Some(b'[') => from_json(text, fault),
-        _ => from_json(text, fault).map(|record| vec![record]),
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// The record as it may stand on the wire: nested, or flat as offline replays write it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(crate) struct Record {
-    version: Option<u32>,
-    worker_id: String,
-    dp_rank: u32,
-    counter_id: u64,
-    timing_scope: Option<String>,
-    #[serde(deserialize_with = "present")]
-    wall_time: Option<f64>,
-    #[serde(deserialize_with = "present")]
-    scheduled_requests: Option<Scheduled>,
-    #[serde(deserialize_with = "present")]
-    queued_requests: Option<QueuedRequests>,
-    #[serde(deserialize_with = "present")]
-    num_prefill_requests: Option<u64>,
-    #[serde(deserialize_with = "present")]
-    sum_prefill_tokens: Option<u64>,
-    var_prefill_length: f64,
-    #[serde(deserialize_with = "present")]
-    sum_prefill_kv_tokens: Option<u64>,
-    #[serde(deserialize_with = "present")]
-    num_decode_requests: Option<u64>,
-    #[serde(deserialize_with = "present")]
-    sum_decode_kv_tokens: Option<u64>,
-    var_decode_kv_tokens: f64,
-    num_queued_prefill: u64,
-    sum_queued_prefill_tokens: u64,
-    var_queued_prefill_length: f64,
-    num_queued_decode: u64,
-    sum_queued_decode_kv_tokens: u64,
-    var_queued_decode_kv_tokens: f64,
-}
-
-/// `scheduled_requests` as it stands on the wire, absent sums told apart from zero.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Scheduled {
-    num_prefill_requests: u64,
-    #[serde(deserialize_with = "present")]
-    sum_prefill_tokens: Option<u64>,
-    var_prefill_length: f64,
-    sum_prefill_kv_tokens: u64,
-    num_decode_requests: u64,
-    #[serde(deserialize_with = "present")]
-    sum_decode_kv_tokens: Option<u64>,
-    var_decode_kv_tokens: f64,
-    extend_lengths: Option<Vec<u64>>,
-    past_kv_lengths: Option<Vec<u64>>,
-}
-
-/// A field that may be absent but, where it stands, is not `null`.
-fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(from).map(Some)
-}
-
-/// A sum that may be absent only while there is no request it could belong to.
-pub(crate) fn required_sum(
-    field: &'static str,
-    sum: Option<u64>,
-    requests_field: &str,
-    requests: u64,
-) -> Result<u64> {
-    match sum {
-        Some(sum) => Ok(sum),
-        None if requests == 0 => Ok(0),
-        None => Err(Error::metrics(
-            "invalid_field",
-            format!("scheduled_requests.{field}"),
-            format!("absent although {requests_field} is {requests}: an absent sum is not zero"),
-        )),
-    }
-}
-
-impl Record {
-    /// Whether the object says anything that only a forward-pass record says.
-    pub(crate) fn is_recognisable(&self) -> bool {
-        self.wall_time.is_some() || self.scheduled_requests.is_some() || self.is_flat()
+    fn fault(metrics: &ForwardPassMetrics) -> (&'static str, String) {
+        let error = metrics.check().unwrap_err();
+        (error.code(), error.path())
     }
 
-    fn is_flat(&self) -> bool {
-        self.num_prefill_requests.is_some()
-            || self.sum_prefill_tokens.is_some()
-            || self.sum_prefill_kv_tokens.is_some()
-            || self.num_decode_requests.is_some()
-            || self.sum_decode_kv_tokens.is_some()
-    }
-}
-
-impl TryFrom<Record> for ForwardPassMetrics {
-    type Error = Error;
-
-    fn try_from(record: Record) -> Result<Self> {
-        if record.is_flat() && record.scheduled_requests.is_some() {
-            return Err(Error::metrics(
-                "invalid_field",
-                "scheduled_requests",
-                "the counters are given both here and beside it: give one of the two forms",
-            ));
+    #[test]
+    fn a_record_reads_back_as_it_was_written() {
+        let mut metrics = ForwardPassMetrics::prefill(1, 128, 64)
+            .with_decode(1, 4096)
+            .with_wall_time(0.021_532_366_000_428_738);
+        metrics.worker_id = "7498763828496525645".to_owned();
+        metrics.dp_rank = 3;
+        metrics.counter_id = u64::MAX;
+        metrics.queued_requests.var_prefill_length = 0.1;
+        for timing_scope in [None, Some("execute_model_cuda".to_owned())] {
+            for lists in [None, Some(vec![128, 1])] {
+                metrics.timing_scope.clone_from(&timing_scope);
+                metrics.scheduled_requests.extend_lengths.clone_from(&lists);
+                metrics
+                    .scheduled_requests
+                    .past_kv_lengths
+                    .clone_from(&lists);
+                let text = serde_json::to_string(&metrics).unwrap();
+                assert_eq!(
+                    serde_json::from_str::<ForwardPassMetrics>(&text).unwrap(),
+                    metrics
+                );
+                assert_eq!(text.contains("timing_scope"), timing_scope.is_some());
+                assert_eq!(text.contains("extend_lengths"), lists.is_some());
+            }
         }
-        let queued_requests = record.queued_requests.unwrap_or(QueuedRequests {
-            num_prefill_requests: record.num_queued_prefill,
-            sum_prefill_tokens: record.sum_queued_prefill_tokens,
-            var_prefill_length: record.var_queued_prefill_length,
-            num_decode_requests: record.num_queued_decode,
-            sum_decode_kv_tokens: record.sum_queued_decode_kv_tokens,
-            var_decode_kv_tokens: record.var_queued_decode_kv_tokens,
-        });
-        let scheduled = record.scheduled_requests.unwrap_or(Scheduled {
-            num_prefill_requests: record.num_prefill_requests.unwrap_or(0),
-            sum_prefill_tokens: record.sum_prefill_tokens,
-            var_prefill_length: record.var_prefill_length,
-            sum_prefill_kv_tokens: record.sum_prefill_kv_tokens.unwrap_or(0),
-            num_decode_requests: record.num_decode_requests.unwrap_or(0),
-            sum_decode_kv_tokens: record.sum_decode_kv_tokens,
-            var_decode_kv_tokens: record.var_decode_kv_tokens,
-            extend_lengths: None,
-            past_kv_lengths: None,
-        });
-        Ok(Self {
-            version: record.version.unwrap_or(FPM_VERSION),
-            worker_id: record.worker_id,
-            dp_rank: record.dp_rank,
-            counter_id: record.counter_id,
-            timing_scope: record.timing_scope,
-            wall_time: record.wall_time.unwrap_or(0.0),
-            scheduled_requests: ScheduledRequests {
-                num_prefill_requests: scheduled.num_prefill_requests,
-                sum_prefill_tokens: required_sum(
-                    "sum_prefill_tokens",
-                    scheduled.sum_prefill_tokens,
-                    "num_prefill_requests",
-                    scheduled.num_prefill_requests,
-                )?,
-                var_prefill_length: scheduled.var_prefill_length,
-                sum_prefill_kv_tokens: scheduled.sum_prefill_kv_tokens,
-                num_decode_requests: scheduled.num_decode_requests,
-                sum_decode_kv_tokens: required_sum(
-                    "sum_decode_kv_tokens",
-                    scheduled.sum_decode_kv_tokens,
-                    "num_decode_requests",
-                    scheduled.num_decode_requests,
-                )?,
-                var_decode_kv_tokens: scheduled.var_decode_kv_tokens,
-                extend_lengths: scheduled.extend_lengths,
-                past_kv_lengths: scheduled.past_kv_lengths,
-            },
-            queued_requests,
-        })
+    }
+
+    #[test]
+    fn only_version_1_is_supported() {
+        let mut metrics = ForwardPassMetrics::default();
+        assert!(metrics.check().is_ok());
+        metrics.version = 999;
+        assert_eq!(
+            fault(&metrics),
+            ("unsupported_version", "version".to_owned())
+        );
+        assert!(
+            metrics
+                .check()
+                .unwrap_err()
+                .to_string()
+                .contains("999 is not 1")
+        );
+    }
+
+    #[test]
+    fn tokens_without_requests_are_refused() {
+        for (metrics, field) in [
+            (ForwardPassMetrics::prefill(0, 1, 0), "sum_prefill_tokens"),
+            (
+                ForwardPassMetrics::prefill(0, 0, 1),
+                "sum_prefill_kv_tokens",
+            ),
+            (ForwardPassMetrics::decode(0, 1), "sum_decode_kv_tokens"),
+        ] {
+            let path = format!("scheduled_requests.{field}");
+            assert_eq!(fault(&metrics), ("invalid_field", path));
+        }
+    }
+
+    #[test]
+    fn requests_without_tokens_are_legal() {
+        assert!(ForwardPassMetrics::prefill(1, 0, 512).check().is_ok());
+        assert!(ForwardPassMetrics::prefill(1, 0, 0).check().is_ok());
+        assert!(ForwardPassMetrics::decode(1, 0).check().is_ok());
+    }
+
+    #[test]
+    fn a_counter_beyond_2_to_the_53_is_refused() {
+        assert!(ForwardPassMetrics::decode(1, 1 << 53).check().is_ok());
+        let (code, path) = fault(&ForwardPassMetrics::decode(1, (1 << 53) + 1));
+        assert_eq!(
+            (code, &*path),
+            ("invalid_field", "scheduled_requests.sum_decode_kv_tokens")
+        );
+    }
+
+    #[test]
+    fn an_impossible_duration_is_not_a_malformed_record() {
+        for wall_time in [0.0, -1.0, 1e9, f64::NAN, f64::INFINITY] {
+            assert!(
+                ForwardPassMetrics::decode(1, 1)
+                    .with_wall_time(wall_time)
+                    .check()
+                    .is_ok()
+            );
+        }
+    }
+
+    #[test]
+    fn the_lists_come_together_and_cover_every_request() {
+        let with_lists = |extend: Option<Vec<u64>>, past: Option<Vec<u64>>| {
+            let mut metrics = ForwardPassMetrics::prefill(1, 8, 0).with_decode(1, 16);
+            metrics.scheduled_requests.extend_lengths = extend;
+            metrics.scheduled_requests.past_kv_lengths = past;
+            metrics
+        };
+        // Speculative decode: the sums need not match the counters.
+        assert!(
+            with_lists(Some(vec![8, 4]), Some(vec![0, 16]))
+                .check()
+                .is_ok()
+        );
+        for (extend, past, field) in [
+            (Some(vec![8, 1]), None, "past_kv_lengths"),
+            (None, Some(vec![0, 16]), "extend_lengths"),
+            (Some(vec![8]), Some(vec![0, 16]), "extend_lengths"),
+            (Some(vec![8, 1]), Some(vec![]), "past_kv_lengths"),
+        ] {
+            let path = format!("scheduled_requests.{field}");
+            assert_eq!(fault(&with_lists(extend, past)), ("invalid_field", path));
+        }
     }
 }
