@@ -177,8 +177,8 @@ pub(crate) fn from_json<'de, T: serde::Deserialize<'de>>(
 }
 
 /// Deserializes a JSON value and, where it fails, tells the JSON path of the value at fault.
-pub(crate) fn from_json_value<T: serde::de::DeserializeOwned>(
-    value: serde_json::Value,
+pub(crate) fn from_json_value<'de, T: serde::Deserialize<'de>>(
+    value: impl serde::Deserializer<'de, Error = serde_json::Error>,
     fault: impl Fn(String, String) -> Error,
 ) -> Result<T> {
     serde_path_to_error::deserialize(value)
@@ -186,8 +186,15 @@ pub(crate) fn from_json_value<T: serde::de::DeserializeOwned>(
 }
 
 fn json_path(path: &serde_path_to_error::Path) -> String {
-    let text = path.to_string();
-    if text == "." { String::new() } else { text }
+    use serde_path_to_error::Segment;
+
+    path.iter()
+        .fold(String::new(), |path, segment| match segment {
+            Segment::Seq { index } => join(&path, &format!("[{index}]")),
+            Segment::Map { key } => join(&path, key),
+            // A key that is no string, or the name of a variant: neither leads to a JSON value.
+            Segment::Unknown | Segment::Enum { .. } => path,
+        })
 }
 
 #[cfg(test)]

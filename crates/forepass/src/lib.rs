@@ -1,6 +1,7 @@
 //! Forecasts how long an LLM engine's next forward pass will take, learning online from the
 //! forward-pass metrics (FPM) that engines publish.
 
+pub mod config;
 pub mod error;
 pub mod forecast;
 pub mod linear;
@@ -12,6 +13,11 @@ pub mod store;
 pub mod trace;
 pub mod workload;
 
+pub use config::{
+    CheckedConfig, EstimationMode, EstimatorConfig, FallbackPolicy, ForwardPassPerfModelConfig,
+    FpmRegressionConfig, LegacyOptions, RegressionFitConfig, RegressionFitKind,
+    RegressionSamplingConfig, SplineFitConfig, SplineSearchConfig,
+};
 pub use error::{Error, Result};
 pub use forecast::{Forecast, Reason, Source};
 pub use metrics::{ForwardPassMetrics, QueuedRequests, ScheduledRequests};
