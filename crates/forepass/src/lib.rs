@@ -13,11 +13,7 @@ pub mod store;
 pub mod trace;
 pub mod workload;
 
-pub use config::{
-    CheckedConfig, EstimationMode, EstimatorConfig, FallbackPolicy, ForwardPassPerfModelConfig,
-    FpmRegressionConfig, LegacyOptions, RegressionFitConfig, RegressionFitKind,
-    RegressionSamplingConfig, SplineFitConfig, SplineSearchConfig,
-};
+pub use config::{CheckedConfig, EstimatorConfig, ForwardPassPerfModelConfig};
 pub use error::{Error, Result};
 pub use forecast::{Forecast, Reason, Source};
 pub use metrics::{ForwardPassMetrics, QueuedRequests, ScheduledRequests};
