@@ -13,7 +13,7 @@ pub(crate) use wire::{Object, Record, json_fault};
 pub const FPM_VERSION: u32 = 1;
 
 /// Largest counter that is still exact as an f64 feature; a larger one cannot be a count of tokens.
-const MAX_COUNT: u64 = 1 << 53;
+pub(crate) const MAX_COUNT: u64 = 1 << 53;
 
 /// One attention-DP rank in one engine step, as published on the wire.
 ///
@@ -160,6 +160,48 @@ impl ForwardPassMetrics {
 }
 
 impl ScheduledRequests {
+    /// Scheduled work by its counters, the sums as far as they are known.
+    ///
+    /// # Errors
+    /// A sum that is not given although there are requests it belongs to.
+    pub fn from_counters(
+        num_prefill_requests: u64,
+        sum_prefill_tokens: Option<u64>,
+        sum_prefill_kv_tokens: u64,
+        num_decode_requests: u64,
+        sum_decode_kv_tokens: Option<u64>,
+    ) -> Result<Self> {
+        let required = |field, sum: Option<u64>, requests_field, requests| match sum {
+            Some(sum) => Ok(sum),
+            None if requests == 0 => Ok(0),
+            None => Err(Error::metrics(
+                "invalid_field",
+                field,
+                format!(
+                    "absent although {requests_field} is {requests}: an absent sum is not zero"
+                ),
+            )),
+        };
+        Ok(Self {
+            num_prefill_requests,
+            sum_prefill_tokens: required(
+                "sum_prefill_tokens",
+                sum_prefill_tokens,
+                "num_prefill_requests",
+                num_prefill_requests,
+            )?,
+            sum_prefill_kv_tokens,
+            num_decode_requests,
+            sum_decode_kv_tokens: required(
+                "sum_decode_kv_tokens",
+                sum_decode_kv_tokens,
+                "num_decode_requests",
+                num_decode_requests,
+            )?,
+            ..Self::default()
+        })
+    }
+
     /// Checks the invariants between the counters.
     pub fn check(&self) -> Result<()> {
         for (field, count) in [

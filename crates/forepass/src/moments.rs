@@ -167,8 +167,12 @@ impl<const D: usize> Moments<D> {
         let (row, column) = (i.max(j), i.min(j));
         let scatter =
             self.products[row][column].total() - self.sums[row].total() * self.offset(column);
-        // Rounding must not make a sum of squares negative.
-        if i == j { scatter.max(0.0) } else { scatter }
+        // Rounding must not make a sum of squares negative; NaN must stay visible.
+        if i == j && scatter < 0.0 {
+            0.0
+        } else {
+            scatter
+        }
     }
 
     /// Whether the scatter of every column is good to about 1e-14 of itself.

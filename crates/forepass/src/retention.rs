@@ -44,7 +44,7 @@ struct Slot {
 /// A cell that holds at least one row, as a queue in arrival order.
 #[derive(Debug, Clone, PartialEq)]
 struct Cell {
-    position: [u64; FEATURES],
+    position: [usize; FEATURES],
     rows: usize,
     oldest: Link,
     youngest: Link,
@@ -53,7 +53,7 @@ struct Cell {
 /// A bounded sample of observations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Retention {
-    bins_per_axis: [u64; FEATURES],
+    bins_per_axis: [usize; FEATURES],
     max_observations: usize,
     slots: Vec<Slot>,
     free: Vec<Link>,
@@ -75,23 +75,19 @@ const RESERVED: usize = 1024;
 impl Retention {
     /// An empty sample of at most `max_observations` rows over `bins_per_axis` cells (both at
     /// least 1; up to 2^32 - 2 rows).
-    pub fn new(bins_per_axis: [u64; FEATURES], max_observations: usize) -> Self {
+    pub fn new(bins_per_axis: [usize; FEATURES], max_observations: usize) -> Self {
         let max_observations = max_observations.clamp(1, NONE as usize - 1);
         let bins_per_axis = bins_per_axis.map(|bins| bins.max(1));
         let reserved = (max_observations + 1).min(RESERVED);
         let most_cells = bins_per_axis
             .iter()
-            .fold(1, |cells: u64, &bins| cells.saturating_mul(bins));
+            .fold(1, |cells: usize, &bins| cells.saturating_mul(bins));
         Self {
             bins_per_axis,
             max_observations,
             slots: Vec::with_capacity(reserved),
             free: Vec::with_capacity(2),
-            cells: Vec::with_capacity(
-                usize::try_from(most_cells)
-                    .unwrap_or(reserved)
-                    .min(reserved),
-            ),
+            cells: Vec::with_capacity(most_cells.min(reserved)),
             oldest: NONE,
             youngest: NONE,
             arrivals: 0,
@@ -211,14 +207,14 @@ impl Retention {
     }
 
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    fn position(&self, coordinates: &[f64; FEATURES]) -> [u64; FEATURES] {
+    fn position(&self, coordinates: &[f64; FEATURES]) -> [usize; FEATURES] {
         std::array::from_fn(|axis| {
             let ([least, greatest], bins) = (self.grid[axis], self.bins_per_axis[axis]);
             if greatest <= least {
                 return 0;
             }
             let share = (coordinates[axis] - least) / (greatest - least);
-            ((share * bins as f64) as u64).min(bins - 1)
+            ((share * bins as f64) as usize).min(bins - 1)
         })
     }
 
@@ -370,13 +366,14 @@ mod tests {
 
     /// The rule in its plainest form: a list in arrival order, cells counted anew each time.
     struct Plain {
-        bins: [u64; 2],
+        bins: [usize; 2],
         limit: usize,
         rows: Vec<[f64; 2]>,
         grid: [[f64; 2]; 2],
     }
 
     impl Plain {
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         fn insert(&mut self, row: [f64; 2]) -> Option<[f64; 2]> {
             for (range, value) in self.grid.iter_mut().zip(row) {
                 *range = [range[0].min(value.ln_1p()), range[1].max(value.ln_1p())];
@@ -390,7 +387,7 @@ mod tests {
                     let [low, high] = self.grid[i];
                     let share = (row[i].ln_1p() - low) / (high - low) * self.bins[i] as f64;
                     if high > low {
-                        (share.floor() as u64).min(self.bins[i] - 1)
+                        (share.floor() as usize).min(self.bins[i] - 1)
                     } else {
                         0
                     }
@@ -414,7 +411,7 @@ mod tests {
         #[test]
         fn linked_cells_equal_the_plain_rule(
             rows in prop::collection::vec((0..8u32, 0..8u32, 0..30u8), 1..150),
-            bins in (1..5u64, 1..5u64),
+            bins in (1..5usize, 1..5usize),
             limit in 1..40usize,
         ) {
             let bins = [bins.0, bins.1];

@@ -42,7 +42,7 @@ impl Store {
     /// An empty store that keeps at most `max_observations` over a grid of `bins_per_axis`.
     pub fn new(
         kind: WorkloadKind,
-        bins_per_axis: [u64; FEATURES],
+        bins_per_axis: [usize; FEATURES],
         max_observations: usize,
         linear: LinearParams,
     ) -> Self {

@@ -3,6 +3,7 @@
 use super::model::{EstimationMode, FallbackPolicy, ForwardPassPerfModelConfig};
 use super::spline::SplineSearchConfig;
 use crate::error::{Error, Result};
+use crate::linear::LinearParams;
 use crate::workload::{FEATURES, FeatureWeights, WorkerType};
 
 /// A configuration without contradictions, within all ranges, and of a kind that is implemented.
@@ -21,17 +22,6 @@ pub enum CheckedFit {
     Linear(LinearParams),
     /// A spline beside the linear fit.
     Spline(LinearParams, SplineParams),
-}
-
-/// Parameters of the linear fit.
-#[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
-pub struct LinearParams {
-    /// Ridge on the slopes where the features are collinear, relative to their scatter; finite,
-    /// at least 0.
-    pub singular_ridge_scale: f64,
-    /// Changes of the retained rows between scheduled rebuilds, at least 1; `None` for no schedule.
-    pub rebuild_interval: Option<u64>,
 }
 
 /// Parameters of the spline fit.
@@ -196,8 +186,10 @@ mod tests {
             checked.fit(),
             &CheckedFit::Spline(
                 LinearParams {
+                    min_observations: 6,
                     singular_ridge_scale: 0.5,
                     rebuild_interval: Some(9),
+                    keep_last_usable: false,
                 },
                 SplineParams {
                     knots_per_axis: 2,

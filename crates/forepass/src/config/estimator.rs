@@ -147,7 +147,10 @@ impl FpmRegressionConfig {
             .map_err(|error| error.within("sampling"))?;
         let max_observations = self.sampling.max_observations;
         check_readiness(self.min_observations, max_observations)?;
-        let fit = self.fit.check().map_err(|error| error.within("fit"))?;
+        let fit = self
+            .fit
+            .check(self.min_observations)
+            .map_err(|error| error.within("fit"))?;
         if matches!(fit, CheckedFit::Spline(..)) && max_observations < SPLINE_MIN_OBSERVATIONS {
             return Err(range::out_of_range(
                 "sampling.max_observations",

@@ -2,11 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::checked::{CheckedFit, LinearParams};
+use super::checked::CheckedFit;
 use super::linear::LinearFitConfig;
 use super::spline::SplineFitConfig;
 use super::{range, real};
 use crate::error::{Error, Result};
+use crate::linear::LinearParams;
 
 /// The fit of each store; the default is the linear one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -84,7 +85,7 @@ impl RegressionFitConfig {
         self
     }
 
-    pub(super) fn check(&self) -> Result<CheckedFit> {
+    pub(super) fn check(&self, min_observations: usize) -> Result<CheckedFit> {
         range::finite_nonnegative("singular_ridge_scale", self.singular_ridge_scale)?;
         if self.rebuild_interval == Some(0) {
             return Err(range::out_of_range(
@@ -94,8 +95,11 @@ impl RegressionFitConfig {
             ));
         }
         let linear = LinearParams {
+            min_observations,
             singular_ridge_scale: self.singular_ridge_scale,
             rebuild_interval: self.rebuild_interval,
+            // The line beside a spline is the spline's gate, and must not outlive its evidence.
+            keep_last_usable: self.kind == RegressionFitKind::StandardizedNnls,
         };
         match (self.kind, &self.linear, &self.spline) {
             (RegressionFitKind::StandardizedNnls, _, Some(_)) => Err(Error::config(
@@ -142,7 +146,7 @@ mod tests {
     }
 
     fn refusal(json: &str) -> Error {
-        read(json).and_then(|fit| fit.check()).unwrap_err()
+        read(json).and_then(|fit| fit.check(5)).unwrap_err()
     }
 
     #[test]
@@ -154,7 +158,7 @@ mod tests {
             r#"{"linear": {"non_negative": true}}"#,
         ] {
             let mut fit = read(json).unwrap();
-            assert!(matches!(fit.check().unwrap(), CheckedFit::Linear(_)));
+            assert!(matches!(fit.check(5).unwrap(), CheckedFit::Linear(_)));
             fit.normalize();
             assert_eq!(
                 serde_json::to_string(&fit).unwrap(),
@@ -167,15 +171,21 @@ mod tests {
     fn options_reach_the_checked_fit() {
         let fit = read(r#"{"singular_ridge_scale": 0.5, "rebuild_interval": 7}"#).unwrap();
         let expected = LinearParams {
+            min_observations: 9,
             singular_ridge_scale: 0.5,
             rebuild_interval: Some(7),
+            keep_last_usable: true,
         };
-        assert_eq!(fit.check().unwrap(), CheckedFit::Linear(expected));
+        assert_eq!(fit.check(9).unwrap(), CheckedFit::Linear(expected));
         let spline = RegressionFitConfig::spline(SplineFitConfig::default().with_knots_per_axis(3))
             .with_singular_ridge_scale(0.5)
             .with_rebuild_interval(Some(7));
-        let CheckedFit::Spline(linear, spline) = spline.check().unwrap() else {
+        let CheckedFit::Spline(linear, spline) = spline.check(9).unwrap() else {
             panic!("a spline was asked for");
+        };
+        let expected = LinearParams {
+            keep_last_usable: false,
+            ..expected
         };
         assert_eq!((linear, spline.knots_per_axis), (expected, 3));
     }
@@ -213,7 +223,7 @@ mod tests {
         assert!(
             read(r#"{"singular_ridge_scale": 0}"#)
                 .unwrap()
-                .check()
+                .check(5)
                 .is_ok()
         );
     }

@@ -51,7 +51,7 @@ mod speculation;
 mod spline;
 mod strict;
 
-pub use checked::{CheckedConfig, CheckedFit, LinearParams, SplineParams};
+pub use checked::{CheckedConfig, CheckedFit, SplineParams};
 pub use correction::{CorrectionConfig, CorrectionSamplingConfig, FactorBounds, FeatureSpace};
 pub use estimator::{EstimatorConfig, FpmRegressionConfig};
 pub use fit::{RegressionFitConfig, RegressionFitKind};
@@ -60,4 +60,4 @@ pub use linear::{LinearFitConfig, RegressionUpdatePolicy};
 pub use model::{EstimationMode, FallbackPolicy, ForwardPassPerfModelConfig, UNSPECIFIED};
 pub use sampling::{MAX_OBSERVATIONS, RegressionSamplingConfig};
 pub use speculation::SpeculationConfig;
-pub use spline::{SPLINE_MIN_OBSERVATIONS, SplineFitConfig, SplineSearchConfig};
+pub use spline::{AdaptiveSearch, SPLINE_MIN_OBSERVATIONS, SplineFitConfig, SplineSearchConfig};

@@ -207,44 +207,18 @@ impl TryFrom<Scheduled> for ScheduledRequests {
 
     fn try_from(scheduled: Scheduled) -> Result<Self> {
         Ok(Self {
-            num_prefill_requests: scheduled.num_prefill_requests,
-            sum_prefill_tokens: required_sum(
-                "sum_prefill_tokens",
-                scheduled.sum_prefill_tokens,
-                "num_prefill_requests",
-                scheduled.num_prefill_requests,
-            )?,
             var_prefill_length: scheduled.var_prefill_length,
-            sum_prefill_kv_tokens: scheduled.sum_prefill_kv_tokens,
-            num_decode_requests: scheduled.num_decode_requests,
-            sum_decode_kv_tokens: required_sum(
-                "sum_decode_kv_tokens",
-                scheduled.sum_decode_kv_tokens,
-                "num_decode_requests",
-                scheduled.num_decode_requests,
-            )?,
             var_decode_kv_tokens: scheduled.var_decode_kv_tokens,
             extend_lengths: scheduled.extend_lengths,
             past_kv_lengths: scheduled.past_kv_lengths,
+            ..Self::from_counters(
+                scheduled.num_prefill_requests,
+                scheduled.sum_prefill_tokens,
+                scheduled.sum_prefill_kv_tokens,
+                scheduled.num_decode_requests,
+                scheduled.sum_decode_kv_tokens,
+            )?
         })
-    }
-}
-
-/// A sum that may be absent only while there is no request it could belong to.
-fn required_sum(
-    field: &'static str,
-    sum: Option<u64>,
-    requests_field: &str,
-    requests: u64,
-) -> Result<u64> {
-    match sum {
-        Some(sum) => Ok(sum),
-        None if requests == 0 => Ok(0),
-        None => Err(Error::metrics(
-            "invalid_field",
-            field,
-            format!("absent although {requests_field} is {requests}: an absent sum is not zero"),
-        )),
     }
 }
 

@@ -110,8 +110,8 @@ impl Lines {
         self.number
     }
 
-    pub(super) fn bytes_read(&self) -> &Arc<AtomicU64> {
-        &self.bytes_read
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.bytes_read.load(Ordering::Relaxed)
     }
 
     fn text(&self) -> &[u8] {
@@ -201,10 +201,7 @@ mod tests {
             let text = String::from_utf8_lossy(line.text).into_owned();
             all.push((line.number, text, line.end));
         }
-        assert_eq!(
-            lines.bytes_read().load(Ordering::Relaxed),
-            bytes.len() as u64
-        );
+        assert_eq!(lines.bytes_read(), bytes.len() as u64);
         (all, lines.broken)
     }
 

@@ -5,8 +5,6 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 mod columns;
 mod csv;
@@ -177,9 +175,9 @@ impl TraceReader {
         &self.name
     }
 
-    /// The count of bytes read so far, before decompression; it goes on counting.
-    pub fn bytes_read(&self) -> Arc<AtomicU64> {
-        Arc::clone(self.lines.bytes_read())
+    /// Bytes of the file read so far, before decompression.
+    pub fn bytes_read(&self) -> u64 {
+        self.lines.bytes_read()
     }
 
     /// What was read so far.

@@ -1,0 +1,315 @@
+//! One trace of a replay: each worker's contenders, their answers and their errors.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::baseline::RecentLatencies;
+use super::report::InputReport;
+use super::run::{Contender, Options, Progress};
+use super::score::Tally;
+use crate::error::{Error, Result};
+use crate::forecast::{Reason, Source};
+use crate::metrics::ForwardPassMetrics;
+use crate::model::ForwardPassModel;
+use crate::trace::{Iteration, TraceFormat, TraceReader};
+use crate::workload::{FeatureWeights, WorkerType, Workload, WorkloadKind, observed_ms};
+
+/// Iterations handed to each contender at a time, so that timing them costs next to nothing.
+const CHUNK: usize = 256;
+
+/// What one trace came to.
+pub(super) struct InputOutcome {
+    pub(super) report: InputReport,
+    /// CSV lines, where predictions are asked for.
+    pub(super) predictions: Vec<u8>,
+    /// By worker, and then by contender.
+    pub(super) tallies: BTreeMap<String, Vec<BTreeMap<WorkloadKind, Tally>>>,
+    /// Time of each contender.
+    pub(super) spent: Vec<Duration>,
+}
+
+/// What learns, one for each worker and contender.
+pub(super) enum Learner {
+    Model(Box<ForwardPassModel>),
+    Recent(RecentLatencies),
+}
+
+/// A contender's word on one iteration.
+#[derive(Clone, Copy)]
+struct Answer {
+    ms: Option<f64>,
+    source: &'static str,
+    reason: &'static str,
+}
+
+impl Learner {
+    /// Predicts, and only then learns.
+    fn step(&mut self, ranks: &[ForwardPassMetrics], scored: &Scored) -> Answer {
+        match self {
+            Self::Model(model) => match model.workload(ranks) {
+                Ok(workload) => {
+                    let forecast = model.forecast_workload(workload.as_ref());
+                    model.learn(workload, Ok(scored.observed_ms));
+                    Answer {
+                        ms: forecast.ms,
+                        source: forecast.source.map_or("", Source::name),
+                        reason: forecast.reason.map_or("", Reason::name),
+                    }
+                }
+                Err(error) => Answer {
+                    ms: None,
+                    source: "",
+                    reason: error.code(),
+                },
+            },
+            Self::Recent(recent) => {
+                let ms = recent.median(scored.kind);
+                recent.learn(scored.kind, scored.observed_ms);
+                let (source, reason) = if ms.is_some() {
+                    ("baseline", "")
+                } else {
+                    ("", "cold")
+                };
+                Answer { ms, source, reason }
+            }
+        }
+    }
+}
+
+/// One worker's learners, and how they do.
+struct Worker {
+    id: String,
+    learners: Vec<Learner>,
+    accepted: BTreeMap<WorkloadKind, u64>,
+    tallies: Vec<BTreeMap<WorkloadKind, Tally>>,
+}
+
+/// An iteration that counts: with work, and with a latency to learn.
+struct Scored {
+    /// Its place in the chunk.
+    iteration: usize,
+    worker: usize,
+    kind: WorkloadKind,
+    observed_ms: f64,
+    eligible: bool,
+}
+
+/// The state of a trace's replay.
+pub(super) struct InputRun<'a> {
+    contenders: &'a [Contender],
+    options: &'a Options,
+    progress: &'a Progress,
+    workers: Vec<Worker>,
+    /// The worker of the previous iteration, most likely the next one's too.
+    current: usize,
+    skipped: BTreeMap<&'static str, u64>,
+    spent: Vec<Duration>,
+    predictions: Vec<u8>,
+}
+
+impl<'a> InputRun<'a> {
+    pub(super) fn new(
+        contenders: &'a [Contender],
+        options: &'a Options,
+        progress: &'a Progress,
+    ) -> Self {
+        Self {
+            contenders,
+            options,
+            progress,
+            workers: Vec::new(),
+            current: 0,
+            skipped: BTreeMap::new(),
+            spent: vec![Duration::ZERO; contenders.len()],
+            predictions: Vec::new(),
+        }
+    }
+
+    pub(super) fn replay(mut self, path: &Path) -> Result<InputOutcome> {
+        let mut reader = TraceReader::open(path, &self.options.read)?;
+        let mut chunk: Vec<Iteration> = Vec::new();
+        chunk.resize_with(CHUNK, Iteration::default);
+        let mut scored = Vec::with_capacity(CHUNK);
+        let (mut more, mut reported) = (true, 0);
+        while more {
+            let mut filled = 0;
+            while more && filled < CHUNK {
+                more = reader.read_into(&mut chunk[filled])?;
+                filled += usize::from(more);
+            }
+            scored.clear();
+            for (index, iteration) in chunk[..filled].iter().enumerate() {
+                match self.judge(index, iteration)? {
+                    Ok(row) => scored.push(row),
+                    Err(reason) => *self.skipped.entry(reason).or_default() += 1,
+                }
+            }
+            self.step(&reader, &chunk, &scored);
+            self.progress.report(reader.bytes_read() - reported);
+            reported = reader.bytes_read();
+            if self.progress.is_cancelled() {
+                return Err(Error::Cancelled);
+            }
+        }
+        Ok(self.finish(&reader))
+    }
+
+    /// Whether an iteration counts, or why it does not.
+    fn judge(
+        &mut self,
+        index: usize,
+        iteration: &Iteration,
+    ) -> Result<std::result::Result<Scored, &'static str>> {
+        let ranks = &iteration.ranks;
+        let workload = match Workload::of(ranks, WorkerType::Aggregated, &FeatureWeights::default())
+        {
+            Ok(Some(workload)) => workload,
+            Ok(None) => return Ok(Err("idle")),
+            Err(error) => return Ok(Err(error.code())),
+        };
+        let observed_ms = match observed_ms(ranks) {
+            Ok(observed_ms) => observed_ms,
+            Err(rejection) => return Ok(Err(rejection.name())),
+        };
+        let Some(worker) = self.worker(iteration.worker_id())? else {
+            return Ok(Err("no_worker_id"));
+        };
+        let accepted = self.workers[worker]
+            .accepted
+            .entry(workload.kind)
+            .or_default();
+        let eligible = *accepted >= self.options.warmup;
+        *accepted += 1;
+        Ok(Ok(Scored {
+            iteration: index,
+            worker,
+            kind: workload.kind,
+            observed_ms,
+            eligible,
+        }))
+    }
+
+    /// The place of a worker, entered when first seen.
+    ///
+    /// A record without an id is a worker's only while no worker has a name: where some have, it
+    /// is a fault of the producer and not one more worker.
+    fn worker(&mut self, id: &str) -> Result<Option<usize>> {
+        if self
+            .workers
+            .get(self.current)
+            .is_some_and(|worker| worker.id == id)
+        {
+            return Ok(Some(self.current));
+        }
+        if let Some(known) = self.workers.iter().position(|worker| worker.id == id) {
+            self.current = known;
+            return Ok(Some(known));
+        }
+        if id.is_empty() && !self.workers.is_empty() {
+            return Ok(None);
+        }
+        self.workers.push(Worker {
+            id: id.to_owned(),
+            learners: self
+                .contenders
+                .iter()
+                .map(Contender::learner)
+                .collect::<Result<_>>()?,
+            accepted: BTreeMap::new(),
+            tallies: vec![BTreeMap::new(); self.contenders.len()],
+        });
+        self.current = self.workers.len() - 1;
+        Ok(Some(self.current))
+    }
+
+    /// Lets each contender answer and learn a chunk, and scores it.
+    fn step(&mut self, reader: &TraceReader, chunk: &[Iteration], scored: &[Scored]) {
+        let mut answers: Vec<Vec<Answer>> = Vec::with_capacity(self.contenders.len());
+        for contender in 0..self.contenders.len() {
+            let mut answered = Vec::with_capacity(scored.len());
+            let start = Instant::now();
+            for row in scored {
+                let learner = &mut self.workers[row.worker].learners[contender];
+                answered.push(learner.step(&chunk[row.iteration].ranks, row));
+            }
+            self.spent[contender] += start.elapsed();
+            for (row, answer) in scored.iter().zip(&answered) {
+                self.workers[row.worker].tallies[contender]
+                    .entry(row.kind)
+                    .or_default()
+                    .add(row.observed_ms, answer.ms, row.eligible);
+            }
+            answers.push(answered);
+        }
+        if self.options.predictions {
+            for (index, row) in scored.iter().enumerate() {
+                for (contender, answered) in self.contenders.iter().zip(&answers) {
+                    let line = PredictionLine {
+                        input: reader.name(),
+                        iteration: &chunk[row.iteration],
+                        row,
+                        fit: contender.name(),
+                        answer: answered[index],
+                    };
+                    line.write(&mut self.predictions);
+                }
+            }
+        }
+    }
+
+    fn finish(self, reader: &TraceReader) -> InputOutcome {
+        let summary = reader.summary();
+        let mut skipped = self.skipped;
+        for (&reason, &count) in &summary.skipped {
+            *skipped.entry(reason).or_default() += count;
+        }
+        InputOutcome {
+            report: InputReport {
+                path: reader.name().to_owned(),
+                format: reader.format().map(TraceFormat::name),
+                rows: summary.rows,
+                iterations: summary.iterations,
+                skipped,
+                faults: summary.faults.iter().map(ToString::to_string).collect(),
+                warnings: summary.warnings.clone(),
+            },
+            predictions: self.predictions,
+            tallies: self
+                .workers
+                .into_iter()
+                .map(|worker| (worker.id, worker.tallies))
+                .collect(),
+            spent: self.spent,
+        }
+    }
+}
+
+/// One line of the predictions.
+struct PredictionLine<'a> {
+    input: &'a str,
+    iteration: &'a Iteration,
+    row: &'a Scored,
+    fit: &'a str,
+    answer: Answer,
+}
+
+impl PredictionLine<'_> {
+    fn write(&self, csv: &mut Vec<u8>) {
+        let predicted = self.answer.ms.map_or_else(String::new, |ms| ms.to_string());
+        let mut line = csv::WriterBuilder::new().from_writer(csv);
+        // Writing to memory does not fail.
+        let _ = line.write_record([
+            self.input,
+            &self.iteration.row.to_string(),
+            self.iteration.worker_id(),
+            self.row.kind.name(),
+            self.fit,
+            &self.row.observed_ms.to_string(),
+            &predicted,
+            self.answer.source,
+            self.answer.reason,
+        ]);
+        let _ = line.flush();
+    }
+}

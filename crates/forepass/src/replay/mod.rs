@@ -1,0 +1,12 @@
+//! Replays recorded traces: predict each iteration, score the prediction, then learn from it.
+
+mod baseline;
+mod input;
+mod report;
+mod run;
+pub(crate) mod score;
+
+pub use baseline::Baseline;
+pub use report::{InputReport, Report, Result as FitResult};
+pub use run::{Contender, Options, Progress, replay};
+pub use score::Stats;

@@ -1,0 +1,129 @@
+//! How well forecasts met what was then observed.
+
+use std::cmp::Ordering;
+
+use serde::Serialize;
+
+/// Errors of one fit over some rows.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Tally {
+    rows: u64,
+    eligible: u64,
+    /// Of each eligible row that was answered: `(predicted - observed) / observed`.
+    relative_errors: Vec<f64>,
+}
+
+impl Tally {
+    /// Takes in one row; it counts towards accuracy only where it is `eligible`.
+    pub(super) fn add(&mut self, observed_ms: f64, predicted_ms: Option<f64>, eligible: bool) {
+        self.rows += 1;
+        if eligible {
+            self.eligible += 1;
+            if let Some(predicted_ms) = predicted_ms {
+                self.relative_errors
+                    .push((predicted_ms - observed_ms) / observed_ms);
+            }
+        }
+    }
+
+    /// Takes in all rows of another tally, after its own.
+    pub(super) fn extend(&mut self, other: &Self) {
+        self.rows += other.rows;
+        self.eligible += other.eligible;
+        self.relative_errors
+            .extend_from_slice(&other.relative_errors);
+    }
+
+    /// The statistics of the rows taken in.
+    pub(super) fn stats(&self) -> Stats {
+        let count = self.relative_errors.len();
+        let mut sizes: Vec<f64> = self
+            .relative_errors
+            .iter()
+            .map(|error| error.abs())
+            .collect();
+        sizes.sort_unstable_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
+        let pct = |sum: f64| (count > 0).then(|| 100.0 * sum / count as f64);
+        let quantile = |share: f64| interpolated_quantile(&sizes, share).map(|size| 100.0 * size);
+        Stats {
+            rows: self.rows,
+            eligible: self.eligible,
+            answered: count as u64,
+            coverage_pct: (self.eligible > 0).then(|| 100.0 * count as f64 / self.eligible as f64),
+            mape_pct: pct(sizes.iter().sum()),
+            median_ape_pct: quantile(0.5),
+            p90_ape_pct: quantile(0.9),
+            p99_ape_pct: quantile(0.99),
+            bias_pct: pct(self.relative_errors.iter().sum()),
+        }
+    }
+}
+
+/// Accuracy of one fit over some rows; `null` where no row counts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Iterations with work and a valid latency.
+    pub rows: u64,
+    /// Those whose store had learned `warmup` observations before.
+    pub eligible: u64,
+    /// Eligible rows that were answered; the errors below are theirs.
+    pub answered: u64,
+    /// Answered among eligible rows, percent.
+    pub coverage_pct: Option<f64>,
+    /// Mean absolute percentage error.
+    pub mape_pct: Option<f64>,
+    /// Median absolute percentage error.
+    pub median_ape_pct: Option<f64>,
+    /// 90th percentile of the absolute percentage error.
+    pub p90_ape_pct: Option<f64>,
+    /// 99th percentile of the absolute percentage error.
+    pub p99_ape_pct: Option<f64>,
+    /// Mean signed percentage error; positive where forecasts are too high.
+    pub bias_pct: Option<f64>,
+}
+
+/// Quantile of ascending values with linear interpolation between neighbours.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+pub(crate) fn interpolated_quantile(ascending: &[f64], share: f64) -> Option<f64> {
+    let last = ascending.len().checked_sub(1)?;
+    let position = share * last as f64;
+    let below = position.floor() as usize;
+    let above = (below + 1).min(last);
+    let fraction = position - below as f64;
+    Some(ascending[below] + fraction * (ascending[above] - ascending[below]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statistics_follow_by_hand() {
+        // Errors +10 %, -20 %, +30 %: mean size 20, median 20, mean 20/3; one row unanswered, one
+        // not eligible.
+        let mut tally = Tally::default();
+        tally.add(10.0, Some(11.0), true);
+        tally.add(10.0, Some(8.0), true);
+        tally.add(10.0, Some(13.0), true);
+        tally.add(10.0, None, true);
+        tally.add(10.0, Some(99.0), false);
+        let stats = tally.stats();
+        assert_eq!((stats.rows, stats.eligible, stats.answered), (5, 4, 3));
+        assert_eq!(stats.coverage_pct, Some(75.0));
+        let close = |actual: Option<f64>, expected: f64| (actual.unwrap() - expected).abs() < 1e-12;
+        assert!(close(stats.mape_pct, 20.0) && close(stats.median_ape_pct, 20.0));
+        assert!(close(stats.bias_pct, 20.0 / 3.0));
+        // Positions 1.8 and 1.98 of 10, 20, 30.
+        assert!(close(stats.p90_ape_pct, 28.0) && close(stats.p99_ape_pct, 29.8));
+    }
+
+    #[test]
+    fn no_rows_have_no_accuracy() {
+        let stats = Tally::default().stats();
+        assert_eq!(
+            (stats.coverage_pct, stats.mape_pct, stats.bias_pct),
+            (None, None, None)
+        );
+    }
+}
