@@ -1,0 +1,108 @@
+"""Types of the compiled core. The package's other modules are its public face."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, final
+
+import numpy as np
+import numpy.typing as npt
+
+__version__: str
+
+@final
+class Forecast:
+    """A forecast of one iteration, or an honest "not known"."""
+
+    @property
+    def ms(self) -> float | None:
+        """Latency in milliseconds; None where it is not known."""
+
+    @property
+    def source(self) -> str | None:
+        """What answered: "linear", or "idle" for an iteration without work; None where nothing did."""
+
+    @property
+    def kind(self) -> str:
+        """Kind of work, such as "pure_decode"; "idle" where there is none."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why there is no answer, or "extrapolating" as a caution about the one there is."""
+
+@final
+class CoreModel:
+    """The forecaster; safe to share between threads."""
+
+    def __new__(cls, config_json: str) -> CoreModel: ...
+    def observe(self, iteration: Any) -> str:
+        """Learn one iteration; "learned", "idle" or the reason of its rejection."""
+
+    def observe_batch(self, iterations: Sequence[Any]) -> None:
+        """Learn iterations in order, all or none of them."""
+
+    def observe_columns(self, columns: Mapping[str, npt.NDArray[np.float64]]) -> None:
+        """Learn single-rank iterations given as contiguous columns, all or none of them."""
+
+    def predict(self, iteration: Any) -> float | None:
+        """Latency in milliseconds; None where it is not known."""
+
+    def forecast(self, iteration: Any) -> Forecast:
+        """Latency, what says so, and why it may not be known."""
+
+    def predict_columns(
+        self, columns: Mapping[str, npt.NDArray[np.float64]]
+    ) -> npt.NDArray[np.float64]:
+        """Latency in milliseconds of each row, NaN where it is not known."""
+
+    def diagnostics_json(self) -> str:
+        """The state of the model as JSON."""
+
+    def config_json(self) -> str:
+        """The configuration in canonical normal form, as JSON."""
+
+    def copy(self) -> CoreModel:
+        """A model with the same state that goes its own way."""
+
+@final
+class Progress:
+    """How far a running replay has come."""
+
+    def __new__(cls) -> Progress: ...
+    @property
+    def bytes(self) -> int:
+        """Bytes of the input files read so far."""
+
+    def cancel(self) -> None:
+        """Ask the replay to stop."""
+
+COLUMN_NAMES: tuple[str, ...]
+TRACE_FORMATS: tuple[str, ...]
+BASELINES: tuple[str, ...]
+
+def normalize_config(config_json: str) -> str:
+    """Check a configuration and put it into canonical normal form."""
+
+def worker_config(worker_type: str, estimator_json: str) -> str:
+    """The configuration of a model without deployment identity, in canonical normal form."""
+
+def estimator_from_legacy(options_json: str, explicit_json: str | None) -> str:
+    """The estimator configuration that flat options of older programs stand for."""
+
+def replay(
+    paths: Sequence[str],
+    contenders: Sequence[tuple[str, str | None]],
+    *,
+    warmup: int,
+    threads: int,
+    by_worker: bool,
+    predictions: bool,
+    strict: bool,
+    trace_format: str | None,
+    progress: Progress,
+) -> tuple[str, bytes]:
+    """Replay traces; the report as JSON, and the predictions as CSV where asked for.
+
+    A contender is a name and a configuration as JSON, or the name of a baseline and None.
+    """
+
+def inspect(paths: Sequence[str], *, strict: bool, trace_format: str | None) -> str:
+    """What is in traces, as JSON."""
