@@ -5,6 +5,7 @@ pub mod batch;
 pub mod config;
 pub mod error;
 pub mod forecast;
+pub mod inspect;
 pub mod linear;
 pub mod metrics;
 pub mod model;

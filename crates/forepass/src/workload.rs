@@ -1,5 +1,7 @@
 //! From one iteration's ranks to what a forecast depends on: its kind of work and two features.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -50,6 +52,23 @@ impl WorkloadKind {
             Self::ContainsLocallyMixed => "contains_locally_mixed",
             Self::CrossRankAggregated => "cross_rank_aggregated",
             Self::PurePrefill => "pure_prefill",
+        }
+    }
+}
+
+impl FromStr for WorkerType {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        match name {
+            "prefill" => Ok(Self::Prefill),
+            "decode" => Ok(Self::Decode),
+            "aggregated" => Ok(Self::Aggregated),
+            _ => Err(Error::config(
+                "invalid_value",
+                "worker_type",
+                format!("no worker type `{name}`: use prefill, decode or aggregated"),
+            )),
         }
     }
 }

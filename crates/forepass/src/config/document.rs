@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::de::{self, DeserializeOwned, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use super::strict::Strict;
@@ -18,6 +18,12 @@ pub(super) fn from_json<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
 /// Options from a JSON value.
 pub(super) fn from_value<T: DeserializeOwned>(value: Value) -> Result<T> {
     error::from_json_value(Strict(value), fault)
+}
+
+/// Options as compact JSON.
+pub(super) fn to_json(options: &impl Serialize) -> String {
+    // Every key is a string and every number is written, finite or not: this does not fail.
+    serde_json::to_string(options).unwrap_or_default()
 }
 
 /// A field that may be absent but, where it stands, is not `null`.

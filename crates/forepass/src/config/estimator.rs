@@ -82,6 +82,16 @@ impl Default for FpmRegressionConfig {
 }
 
 impl EstimatorConfig {
+    /// Reads the options from JSON text; ranges are left to the check.
+    pub fn from_json(text: &[u8]) -> Result<Self> {
+        document::from_json(text)
+    }
+
+    /// The options as compact JSON.
+    pub fn to_json(&self) -> String {
+        document::to_json(self)
+    }
+
     /// Reads the options from a JSON value; ranges are left to the check.
     pub fn from_value(value: Value) -> Result<Self> {
         document::from_value(value)

@@ -57,6 +57,11 @@ pub struct LegacyOptions {
 }
 
 impl LegacyOptions {
+    /// Reads the options from JSON text.
+    pub fn from_json(text: &[u8]) -> Result<Self> {
+        super::document::from_json(text)
+    }
+
     /// Reads the options from a JSON object.
     pub fn from_value(value: Value) -> Result<Self> {
         from_value(value)

@@ -237,13 +237,8 @@ impl ForwardPassPerfModelConfig {
     }
 
     /// The configuration as compact JSON in the canonical spelling and order.
-    #[expect(
-        clippy::expect_used,
-        clippy::missing_panics_doc,
-        reason = "every key is a string and every number is written, finite or not"
-    )]
     pub fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("a configuration is representable as JSON")
+        document::to_json(self)
     }
 }
 

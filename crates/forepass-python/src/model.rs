@@ -1,0 +1,177 @@
+//! The forecaster for Python: one lock inside, and the interpreter released around long work.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use forepass::batch::Columns;
+use forepass::{Error, ForwardPassModel, ForwardPassPerfModelConfig, Observed, Source};
+use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
+use pyo3::types::PyDict;
+
+use crate::errors::{exception, guarded};
+use crate::record::iteration;
+
+/// A forecast of one iteration, or an honest "not known".
+#[pyclass(frozen, get_all, module = "forepass._core")]
+pub(crate) struct Forecast {
+    ms: Option<f64>,
+    source: Option<&'static str>,
+    kind: &'static str,
+    reason: Option<&'static str>,
+}
+
+#[pymethods]
+impl Forecast {
+    fn __repr__(&self) -> String {
+        let text = |text: Option<&str>| text.map_or("None".to_owned(), |text| format!("'{text}'"));
+        format!(
+            "Forecast(ms={}, source={}, kind='{}', reason={})",
+            self.ms.map_or("None".to_owned(), |ms| ms.to_string()),
+            text(self.source),
+            self.kind,
+            text(self.reason),
+        )
+    }
+}
+
+/// The forecaster; safe to share between threads.
+#[pyclass(frozen, module = "forepass._core")]
+pub(crate) struct CoreModel {
+    model: Mutex<ForwardPassModel>,
+}
+
+impl CoreModel {
+    /// The model, once no other thread has it; the interpreter is released while waiting.
+    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, ForwardPassModel> {
+        self.model
+            .lock_py_attached(py)
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does long work on the model with the interpreter released.
+    fn detached<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut ForwardPassModel) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        py.detach(|| {
+            let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+            guarded(|| work(&mut model))
+        })?
+        .map_err(|error| exception(py, &error))
+    }
+}
+
+#[pymethods]
+impl CoreModel {
+    #[new]
+    fn new(py: Python<'_>, config_json: &str) -> PyResult<Self> {
+        let model = ForwardPassPerfModelConfig::from_json(config_json.as_bytes())
+            .and_then(|config| config.check())
+            .and_then(ForwardPassModel::new)
+            .map_err(|error| exception(py, &error))?;
+        Ok(Self {
+            model: Mutex::new(model),
+        })
+    }
+
+    fn observe(&self, py: Python<'_>, iteration: &Bound<'_, PyAny>) -> PyResult<&'static str> {
+        let ranks = self::iteration(iteration).map_err(|error| exception(py, &error))?;
+        let observed = guarded(|| self.lock(py).observe(ranks.as_ref()))?
+            .map_err(|error| exception(py, &error))?;
+        Ok(match observed {
+            Observed::Idle => "idle",
+            Observed::Rejected(_, reason) => reason.name(),
+            _ => "learned",
+        })
+    }
+
+    fn observe_batch(&self, py: Python<'_>, iterations: &Bound<'_, PyAny>) -> PyResult<()> {
+        let iterations = iterations
+            .try_iter()?
+            .enumerate()
+            .map(|(index, ranks)| {
+                iteration(&ranks?)
+                    .map_err(|error| exception(py, &error.within(&format!("[{index}]"))))
+            })
+            .collect::<PyResult<Vec<_>>>()?;
+        self.detached(py, |model| model.observe_batch(&iterations))
+    }
+
+    fn observe_columns(&self, py: Python<'_>, columns: &Bound<'_, PyDict>) -> PyResult<()> {
+        let arrays = arrays(columns)?;
+        let columns = named(py, &arrays)?;
+        self.detached(py, |model| model.observe_columns(&columns))
+    }
+
+    fn predict(&self, py: Python<'_>, iteration: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
+        let ranks = self::iteration(iteration).map_err(|error| exception(py, &error))?;
+        guarded(|| self.lock(py).predict(ranks.as_ref()))?.map_err(|error| exception(py, &error))
+    }
+
+    fn forecast(&self, py: Python<'_>, iteration: &Bound<'_, PyAny>) -> PyResult<Forecast> {
+        let ranks = self::iteration(iteration).map_err(|error| exception(py, &error))?;
+        let forecast = guarded(|| self.lock(py).forecast(ranks.as_ref()))?
+            .map_err(|error| exception(py, &error))?;
+        Ok(Forecast {
+            ms: forecast.ms,
+            source: forecast.source.map(Source::name),
+            kind: forecast.kind_name(),
+            reason: forecast.reason.map(forepass::Reason::name),
+        })
+    }
+
+    fn predict_columns<'py>(
+        &self,
+        py: Python<'py>,
+        columns: &Bound<'py, PyDict>,
+    ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        let arrays = arrays(columns)?;
+        let columns = named(py, &arrays)?;
+        let predicted_ms = self.detached(py, |model| {
+            let mut predicted_ms = vec![0.0; columns.len()];
+            model.predict_batch(&columns, &mut predicted_ms)?;
+            Ok(predicted_ms)
+        })?;
+        Ok(PyArray1::from_vec(py, predicted_ms))
+    }
+
+    fn diagnostics_json(&self, py: Python<'_>) -> PyResult<String> {
+        let diagnostics = self.lock(py).diagnostics();
+        serde_json::to_string(&diagnostics)
+            .map_err(|error| pyo3::exceptions::PyRuntimeError::new_err(error.to_string()))
+    }
+
+    fn config_json(&self, py: Python<'_>) -> String {
+        self.lock(py).config().to_json()
+    }
+
+    fn copy(&self, py: Python<'_>) -> Self {
+        Self {
+            model: Mutex::new(self.lock(py).clone()),
+        }
+    }
+}
+
+type Array<'py> = (String, PyReadonlyArray1<'py, f64>);
+
+fn arrays<'py>(columns: &Bound<'py, PyDict>) -> PyResult<Vec<Array<'py>>> {
+    columns
+        .iter()
+        .map(|(name, array)| {
+            Ok((
+                name.extract()?,
+                array.extract::<PyReadonlyArray1<'py, f64>>()?,
+            ))
+        })
+        .collect()
+}
+
+fn named<'a>(py: Python<'_>, arrays: &'a [Array<'_>]) -> PyResult<Columns<'a>> {
+    let slices = arrays
+        .iter()
+        .map(|(name, array)| Ok((name.as_str(), array.as_slice()?)))
+        .collect::<PyResult<Vec<_>>>()?;
+    Columns::new(slices).map_err(|error| exception(py, &error))
+}
