@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md \
 	$(shell find crates python -type f -not -name '*.so' -not -path '*/__pycache__/*')
 
-.PHONY: demo test lint rust-test python-test bench clean
+.PHONY: demo test lint rust-test python-test bench accuracy clean
 .DELETE_ON_ERROR:
 
 ## demo: build, and replay the bundled recording
@@ -35,6 +35,10 @@ python-test: $(VENV)/test.stamp
 ## bench: measure speed and write benchmarks/evidence/speed.json
 bench: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/speed.py --write
+
+## accuracy: replay all recordings at hand and write benchmarks/evidence/accuracy.json
+accuracy: $(VENV)/demo.stamp
+	$(BIN)/python benchmarks/accuracy.py --write
 
 # The wheel is built once, and that wheel is what is tested.
 dist/wheel.stamp: $(WHEEL_SOURCES)
