@@ -1,14 +1,21 @@
-//! Replays the traces named on the command line with the linear fit and prints how it did.
+//! Replays the traces named on the command line with each fit and prints how it did.
 
 use forepass::config::{EstimatorConfig, ForwardPassPerfModelConfig};
 use forepass::replay::{Baseline, Contender, Options, Progress, replay};
 use forepass::workload::WorkerType;
 
 fn main() -> Result<(), forepass::Error> {
-    let config =
-        ForwardPassPerfModelConfig::for_worker(WorkerType::Aggregated, EstimatorConfig::default());
+    let config = |regression: &str| {
+        let estimator = format!(r#"{{"fpm_regression": {{"fit": {regression}}}}}"#);
+        let estimator = EstimatorConfig::from_json(estimator.as_bytes())?;
+        let config = ForwardPassPerfModelConfig::for_worker(WorkerType::Aggregated, estimator);
+        config.check().map(Box::new)
+    };
+    let periodic = r#"{"kind": "spline", "spline": {"search": {"kind": "periodic"}}}"#;
     let contenders = [
-        Contender::Model("linear".to_owned(), Box::new(config.check()?)),
+        Contender::Model("linear".to_owned(), config(r#"{"kind": "linear"}"#)?),
+        Contender::Model("spline".to_owned(), config(r#"{"kind": "spline"}"#)?),
+        Contender::Model("spline-periodic".to_owned(), config(periodic)?),
         Contender::Baseline(Baseline::Last),
         Contender::Baseline(Baseline::Median),
     ];
@@ -20,11 +27,17 @@ fn main() -> Result<(), forepass::Error> {
         &Progress::default(),
     )?;
     for result in &report.results {
+        println!(
+            "{}: {:.3} us a row",
+            result.fit,
+            result.cpu_us_per_row.unwrap_or(f64::NAN)
+        );
         for (path, stats) in &result.by_input {
             let mape = stats
                 .mape_pct
                 .map_or_else(|| "-".to_owned(), |mape| format!("{mape:.2} %"));
-            println!("{:8} {mape:>12}  {path}", result.fit);
+            let coverage = stats.coverage_pct.unwrap_or(0.0);
+            println!("{:16} {mape:>12} {coverage:6.1} %  {path}", result.fit);
         }
     }
     Ok(())

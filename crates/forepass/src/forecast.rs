@@ -17,14 +17,17 @@ pub enum Source {
     Idle,
     /// The line of the iteration's store.
     Linear,
+    /// The spline of the iteration's store, inside the box of retained loads.
+    Spline,
 }
 
 impl Source {
-    /// The stable name: `idle`, `linear`.
+    /// The stable name: `idle`, `linear`, `spline`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Idle => "idle",
             Self::Linear => "linear",
+            Self::Spline => "spline",
         }
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::metrics::ForwardPassMetrics;
-use crate::replay::score::interpolated_quantile;
+use crate::quantile::interpolated_quantile;
 use crate::trace::{Iteration, ReadOptions, TraceFormat, TraceReader};
 use crate::workload::{
     FEATURE_NAMES, FeatureWeights, WorkerType, Workload, WorkloadKind, observed_ms,

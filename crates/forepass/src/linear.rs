@@ -12,10 +12,6 @@ pub const COLUMNS: usize = FEATURES + 1;
 /// Standard deviation, relative to the mean, up to which a feature counts as constant.
 const CONSTANT: f64 = 1e-12;
 
-/// Squared distance of one standardized feature from the other below which rounding in recursive
-/// statistics could move the prices by more than 1e-9, so that they are taken from the rows.
-const COLLINEAR: f64 = 1e-4;
-
 /// Largest correlation of latency with a feature that leaves open whether there is any load
 /// signal; rounding in recursive statistics must not decide that.
 const FAINT: f64 = 1e-9;
@@ -126,10 +122,10 @@ pub fn fit(
             problem.rhs[i] = scatter[i][FEATURES];
         }
     }
-    decided &= is_decided(&problem, active);
     let Some(solution) = nnls::solve(&problem, params.singular_ridge_scale) else {
         return (Err(Unready::Unsolvable), false);
     };
+    decided &= solution.is_decided && has_clear_signal(&problem, active);
 
     let model = LinearModel {
         latency_ms: mean[FEATURES],
@@ -152,17 +148,14 @@ pub fn fit(
     )
 }
 
-/// Whether the active features are apart, and one correlates with latency clearly or all do not.
-fn is_decided(problem: &NormalEquations<FEATURES>, active: [bool; FEATURES]) -> bool {
-    let [[a, b], [_, c]] = problem.gram;
-    let apart = !(active[0] && active[1]) || a * c - b * b > COLLINEAR * a * c;
+/// Whether one active feature clearly rises with latency, or all clearly fall.
+fn has_clear_signal(problem: &NormalEquations<FEATURES>, active: [bool; FEATURES]) -> bool {
     // Correlations squared, with the sign that makes them a load signal.
     let faint = FAINT * FAINT * problem.target;
     let is_clear = |i: usize| problem.rhs[i] * problem.rhs[i] > faint * problem.gram[i][i];
     let rises = |i: usize| active[i] && is_clear(i) && problem.rhs[i] > 0.0;
     let falls = |i: usize| !active[i] || (is_clear(i) && problem.rhs[i] < 0.0);
-    let signal = (0..FEATURES).any(rises) || (0..FEATURES).all(falls);
-    apart && (signal || problem.target == 0.0)
+    problem.target == 0.0 || (0..FEATURES).any(rises) || (0..FEATURES).all(falls)
 }
 
 /// How often, and why, statistics were rebuilt from the retained rows.

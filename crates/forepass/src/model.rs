@@ -6,7 +6,7 @@ use std::slice::from_ref;
 use serde::Serialize;
 
 use crate::batch::{Columns, in_row};
-use crate::config::{CheckedConfig, CheckedFit, ForwardPassPerfModelConfig};
+use crate::config::{CheckedConfig, ForwardPassPerfModelConfig};
 use crate::error::{Error, Result};
 use crate::forecast::Forecast;
 use crate::metrics::ForwardPassMetrics;
@@ -24,7 +24,7 @@ use crate::workload::{Rejection, WorkerType, Workload, WorkloadKind, observed_ms
 ///     WorkerType::Aggregated,
 ///     EstimatorConfig::default(),
 /// );
-/// let mut model = ForwardPassModel::new(config.check()?)?;
+/// let mut model = ForwardPassModel::new(config.check()?);
 /// for requests in 1..=8 {
 ///     let step = ForwardPassMetrics::decode(requests, 1000 * requests)
 ///         .with_wall_time(0.010 + 0.001 * requests as f64);
@@ -83,35 +83,15 @@ pub struct Diagnostics {
 
 impl ForwardPassModel {
     /// A model that has learned nothing.
-    ///
-    /// # Errors
-    /// A fit kind that this version does not build.
-    pub fn new(config: CheckedConfig) -> Result<Self> {
-        let CheckedFit::Linear(linear) = *config.fit() else {
-            return Err(Error::config(
-                "unsupported",
-                "estimator_config.fpm_regression.fit.kind",
-                "not supported yet: spline; use linear",
-            ));
-        };
-        let stores = config
-            .worker_type()
-            .kinds()
-            .iter()
-            .map(|&kind| {
-                Store::new(
-                    kind,
-                    config.bins_per_axis(),
-                    config.max_observations(),
-                    linear,
-                )
-            })
-            .collect();
-        Ok(Self {
+    pub fn new(config: CheckedConfig) -> Self {
+        let (bins, max_observations) = (config.bins_per_axis(), config.max_observations());
+        let kinds = config.worker_type().kinds().iter();
+        let stores = kinds.map(|&kind| Store::new(kind, bins, max_observations, config.fit()));
+        Self {
+            stores: stores.collect(),
             config,
-            stores,
             counts: Counts::default(),
-        })
+        }
     }
 
     /// The configuration in its canonical normal form.

@@ -21,7 +21,17 @@ pub struct Solution<const P: usize> {
     pub coefficients: [f64; P],
     /// Sum of squared errors at the coefficients, not below zero.
     pub sse: f64,
+    /// Columns in use, as bits.
+    pub used: u32,
+    /// Whether the margins by which columns depend on others, or do not, are wide: where they are
+    /// not, rounding in the products decides more of the answer than it should.
+    pub is_decided: bool,
 }
+
+/// Squared distance from the span of other columns, relative to a column's squared length, above
+/// which a column is clearly apart, and below which it clearly depends on them.
+const APART: f64 = 1e-4;
+const CLEARLY_DEPENDENT: f64 = 1e-13;
 
 /// A gradient this small, for a target and a column of about unit length, is rounding.
 const GRADIENT_TOLERANCE: f64 = 1e-12;
@@ -58,36 +68,106 @@ const TIE: f64 = 1e-9;
 /// assert!((solution.sse - 0.2).abs() < 1e-13);
 /// ```
 pub fn solve<const P: usize>(problem: &NormalEquations<P>, ridge: f64) -> Option<Solution<P>> {
-    interior(problem).or_else(|| {
+    solve_from(problem, ridge, 0)
+}
+
+/// As [`solve`], trying first whether the columns of `likely` are those in use.
+///
+/// The answer is the same, and sooner found where the guess is right.
+pub fn solve_from<const P: usize>(
+    problem: &NormalEquations<P>,
+    ridge: f64,
+    likely: u32,
+) -> Option<Solution<P>> {
+    let usable = usable(problem);
+    // Where no column depends on others there is one optimum, however it is found.
+    let whole = face(&problem.gram, &problem.rhs, usable, 0.0);
+    let quick = whole.and_then(|whole| {
+        certified(problem, usable, whole)
+            .or_else(|| optimum_on(problem, likely & usable))
+            .map(|solution| Solution {
+                is_decided: whole.is_apart(),
+                ..solution
+            })
+    });
+    quick.or_else(|| {
         let unit = UnitProblem::of(problem)?;
         let point = unit.active_set(ridge).or_else(|| unit.best_face())?;
         unit.solution(&point)
     })
 }
 
-/// The unconstrained optimum, where it is clearly nonnegative already: most often it is.
-fn interior<const P: usize>(problem: &NormalEquations<P>) -> Option<Solution<P>> {
+/// The least error over nonnegative coefficients and the columns that reach it, trying first
+/// whether those of `likely` do; where columns depend on others, any of the optima will do.
+pub fn least_error<const P: usize>(
+    problem: &NormalEquations<P>,
+    likely: u32,
+) -> Option<(f64, u32)> {
+    let solution = optimum_on(problem, likely & usable(problem)).or_else(|| solve(problem, 0.0))?;
+    Some((solution.sse, solution.used))
+}
+
+/// The columns that are not zero, as bits.
+fn usable<const P: usize>(problem: &NormalEquations<P>) -> u32 {
+    (0..P).fold(0, |mask, i| mask | u32::from(problem.gram[i][i] > 0.0) << i)
+}
+
+/// The optimum of the columns in `mask`, where that is the optimum of all.
+fn optimum_on<const P: usize>(problem: &NormalEquations<P>, mask: u32) -> Option<Solution<P>> {
+    certified(problem, mask, face(&problem.gram, &problem.rhs, mask, 0.0)?)
+}
+
+/// The optimum of a face as the optimum of all, where it clearly is nonnegative and no other
+/// column would lower the error.
+fn certified<const P: usize>(
+    problem: &NormalEquations<P>,
+    mask: u32,
+    Face { x, .. }: Face<P>,
+) -> Option<Solution<P>> {
     let NormalEquations { gram, rhs, target } = problem;
-    let usable = (0..P).fold(0, |mask, i| mask | u32::from(gram[i][i] > 0.0) << i);
-    let x = face(gram, rhs, usable, 0.0)?;
     let mut sse = *target;
     for i in 0..P {
         let gradient = (0..P).fold(rhs[i], |gradient, j| gradient - gram[i][j] * x[j]);
-        let small = KKT_TOLERANCE * KKT_TOLERANCE * target * gram[i][i];
-        let clear = CLEARLY_POSITIVE * CLEARLY_POSITIVE * target;
-        let inside = x[i] > 0.0 && x[i] * x[i] * gram[i][i] > clear && gradient * gradient <= small;
-        if !inside && usable >> i & 1 == 1 {
+        let squared_length = gram[i][i] * target;
+        let is_optimal = if mask >> i & 1 == 1 {
+            let clear = CLEARLY_POSITIVE * CLEARLY_POSITIVE * target;
+            let small = KKT_TOLERANCE * KKT_TOLERANCE * squared_length;
+            x[i] > 0.0 && x[i] * x[i] * gram[i][i] > clear && gradient * gradient <= small
+        } else {
+            let small = GRADIENT_TOLERANCE * GRADIENT_TOLERANCE * squared_length;
+            gradient <= 0.0 || gradient * gradient <= small
+        };
+        if !is_optimal {
             return None;
         }
         sse -= x[i] * (rhs[i] + gradient);
     }
-    sse.is_finite().then_some(Solution {
+    let is_finite = sse.is_finite();
+    is_finite.then_some(Solution {
         coefficients: x,
         sse: sse.max(0.0),
+        used: mask,
+        is_decided: true,
     })
 }
 
-/// The unconstrained optimum of the columns in `mask`, the others zero; `None` if singular.
+/// The unconstrained optimum of some columns.
+#[derive(Clone, Copy)]
+struct Face<const P: usize> {
+    x: [f64; P],
+    /// Least squared distance of a column from the span of those before it, relative to its own
+    /// squared length.
+    independence: f64,
+}
+
+impl<const P: usize> Face<P> {
+    fn is_apart(&self) -> bool {
+        self.independence > APART
+    }
+}
+
+/// The unconstrained optimum of the columns in `mask`, the others zero; `None` if one depends on
+/// those before it.
 ///
 /// The units of columns and target do not matter to it.
 fn face<const P: usize>(
@@ -95,12 +175,24 @@ fn face<const P: usize>(
     rhs: &[f64; P],
     mask: u32,
     ridge: f64,
-) -> Option<[f64; P]> {
+) -> Option<Face<P>> {
+    let face = factorised(gram, rhs, mask, ridge);
+    (face.independence > DEPENDENT).then_some(face)
+}
+
+/// As [`face`], whatever the independence; `x` is meaningless where that is too small.
+fn factorised<const P: usize>(
+    gram: &[[f64; P]; P],
+    rhs: &[f64; P],
+    mask: u32,
+    ridge: f64,
+) -> Face<P> {
     let diagonal = 1.0 + ridge * f64::from(mask.count_ones() + 1);
     // The factors L D Lᵀ, with the reciprocals of D; unused rows stay zero.
     let mut lower = [[0.0; P]; P];
     let mut per_pivot = [0.0; P];
     let mut x = [0.0; P];
+    let mut independence = f64::INFINITY;
     for i in 0..P {
         if mask >> i & 1 == 0 {
             continue;
@@ -119,10 +211,20 @@ fn face<const P: usize>(
                 x[i] -= lower[i][j] * x[j];
             }
         }
-        if pivot <= DEPENDENT * gram[i][i] {
-            return None;
-        }
         per_pivot[i] = 1.0 / pivot;
+        let relative = pivot / gram[i][i];
+        // A NaN counts as dependent.
+        independence = if relative >= independence {
+            independence
+        } else {
+            relative
+        };
+        if !(independence > DEPENDENT) {
+            return Face {
+                x,
+                independence: independence.max(0.0),
+            };
+        }
     }
     for i in (0..P).rev() {
         x[i] *= per_pivot[i];
@@ -130,7 +232,7 @@ fn face<const P: usize>(
             x[i] -= lower[k][i] * x[k];
         }
     }
-    Some(x)
+    Face { x, independence }
 }
 
 /// Solves on one face: the columns of `mask` free in sign, the others zero, with `ridge` as in
@@ -143,9 +245,12 @@ pub fn solve_face<const P: usize>(
     ridge: f64,
 ) -> Option<Solution<P>> {
     let unit = UnitProblem::of(problem)?;
-    let point = unit.face(mask, ridge)?;
+    let face = unit.face(mask, ridge)?;
+    let is_decided = face.is_apart();
     unit.solution(&Point {
-        x: point,
+        x: face.x,
+        used: mask,
+        is_decided,
         ..Point::default()
     })
 }
@@ -166,18 +271,22 @@ struct UnitProblem<const P: usize> {
 
 struct Point<const P: usize> {
     x: [f64; P],
+    used: u32,
     /// Columns left out because they depend on others.
     dependent: u32,
     /// Whether a ridge was needed, so that the plain gradient is not zero.
     ridged: bool,
+    is_decided: bool,
 }
 
 impl<const P: usize> Default for Point<P> {
     fn default() -> Self {
         Self {
             x: [0.0; P],
+            used: 0,
             dependent: 0,
             ridged: false,
+            is_decided: true,
         }
     }
 }
@@ -216,36 +325,36 @@ impl<const P: usize> UnitProblem<P> {
     /// Lawson and Hanson's method: columns enter by steepest descent and leave at zero.
     fn active_set(&self, ridge: f64) -> Option<Point<P>> {
         let mut point = Point::default();
-        let mut passive = 0u32;
         for _ in 0..4 * P + 8 {
-            let Some(entering) = self.entering(&point.x, passive | point.dependent) else {
+            let Some(entering) = self.entering(&point) else {
                 return self.is_optimal(&point).then_some(point);
             };
-            let trial = passive | 1 << entering;
-            if let Some(optimum) = self.face(trial, 0.0) {
-                let before = passive;
-                passive = self.step(&mut point.x, trial, optimum)?;
+            let trial = point.used | 1 << entering;
+            let face = factorised(&self.gram, &self.rhs, trial, 0.0);
+            if face.independence > DEPENDENT {
+                point.is_decided &= face.is_apart();
+                let before = point.used;
+                self.step(&mut point, trial, face.x)?;
                 point.ridged = false;
-                // What depended on columns that have left may enter again.
-                point.dependent = if before & !passive == 0 {
-                    point.dependent
-                } else {
-                    0
-                };
-                if passive & (1 << entering) == 0 {
+                if before & !point.used != 0 {
+                    // What depended on columns that have left may enter again.
+                    point.dependent = 0;
+                }
+                if point.used & (1 << entering) == 0 {
                     point.dependent |= 1 << entering;
                 }
                 continue;
             }
+            point.is_decided &= face.independence <= CLEARLY_DEPENDENT;
             match self.face(trial, ridge) {
-                Some(x)
+                Some(Face { x, .. })
                     if ridge > 0.0
                         && bits(trial).all(|i| x[i] > 0.0)
                         && self.sse(&x) < self.sse(&point.x) - GRADIENT_TOLERANCE =>
                 {
                     point.x = x;
                     point.ridged = true;
-                    passive = trial;
+                    point.used = trial;
                 }
                 _ => point.dependent |= 1 << entering,
             }
@@ -253,26 +362,24 @@ impl<const P: usize> UnitProblem<P> {
         None
     }
 
-    /// The column whose coefficient, raised from zero, lowers the error fastest.
-    fn entering(&self, x: &[f64; P], excluded: u32) -> Option<usize> {
-        let candidates = bits(self.usable & !excluded);
-        let steepest = candidates
-            .clone()
-            .map(|i| self.gradient(x, i))
-            .fold(GRADIENT_TOLERANCE, f64::max);
-        if steepest <= GRADIENT_TOLERANCE {
+    /// The column whose coefficient, raised from zero, lowers the error fastest for its length.
+    fn entering(&self, point: &Point<P>) -> Option<usize> {
+        let candidates = bits(self.usable & !point.used & !point.dependent);
+        let descent = |i: usize| self.gradient(&point.x, i) / self.gram[i][i].sqrt();
+        let steepest = candidates.clone().map(descent).fold(0.0, f64::max);
+        if steepest <= GRADIENT_TOLERANCE * self.target.sqrt() {
             return None;
         }
         candidates
             .into_iter()
-            .find(|&i| self.gradient(x, i) >= steepest * (1.0 - TIE))
+            .find(|&i| descent(i) >= steepest * (1.0 - TIE))
     }
 
-    /// Moves from `x` towards the optimum of the face `trial` without leaving the nonnegative
-    /// region, dropping columns that reach zero; returns the columns that stay.
-    fn step(&self, x: &mut [f64; P], mut trial: u32, mut optimum: [f64; P]) -> Option<u32> {
-        let blocks = |optimum: &[f64; P], i: usize| optimum[i] <= 0.0;
-        while bits(trial).any(|i| blocks(&optimum, i)) {
+    /// Moves towards the optimum of the face `trial` without leaving the nonnegative region,
+    /// dropping columns that reach zero.
+    fn step(&self, point: &mut Point<P>, mut trial: u32, mut optimum: [f64; P]) -> Option<()> {
+        let x = &mut point.x;
+        while bits(trial).any(|i| optimum[i] <= 0.0) {
             let reach = |i: usize| {
                 if x[i] > 0.0 {
                     x[i] / (x[i] - optimum[i])
@@ -280,7 +387,7 @@ impl<const P: usize> UnitProblem<P> {
                     0.0
                 }
             };
-            let blocking = bits(trial).filter(|&i| blocks(&optimum, i));
+            let blocking = bits(trial).filter(|&i| optimum[i] <= 0.0);
             let fraction = blocking.clone().map(reach).fold(1.0, f64::min);
             let leaving = blocking
                 .filter(|&i| reach(i) <= fraction)
@@ -295,13 +402,14 @@ impl<const P: usize> UnitProblem<P> {
                 x[i] = 0.0;
             }
             trial &= !leaving;
-            optimum = self.face(trial, 0.0)?;
+            optimum = self.face(trial, 0.0)?.x;
         }
-        *x = optimum;
-        Some(trial)
+        point.x = optimum;
+        point.used = trial;
+        Some(())
     }
 
-    fn face(&self, mask: u32, ridge: f64) -> Option<[f64; P]> {
+    fn face(&self, mask: u32, ridge: f64) -> Option<Face<P>> {
         face(&self.gram, &self.rhs, mask, ridge)
     }
 
@@ -309,17 +417,17 @@ impl<const P: usize> UnitProblem<P> {
     fn best_face(&self) -> Option<Point<P>> {
         let mut best = Point::default();
         let mut best_sse = self.sse(&best.x);
-        for mask in 1..1u32 << P {
-            if mask & !self.usable != 0 {
-                continue;
-            }
-            let Some(x) = self.face(mask, 0.0) else {
+        for mask in (1..1u32 << P).filter(|mask| mask & !self.usable == 0) {
+            let Some(face) = self.face(mask, 0.0) else {
                 continue;
             };
-            let sse = self.sse(&x);
-            if x.iter().all(|&value| value >= 0.0) && sse < best_sse - GRADIENT_TOLERANCE {
+            let sse = self.sse(&face.x);
+            if face.x.iter().all(|&value| value >= 0.0) && sse < best_sse - GRADIENT_TOLERANCE {
+                let is_decided = face.is_apart();
                 best = Point {
-                    x,
+                    x: face.x,
+                    used: mask,
+                    is_decided,
                     ..Point::default()
                 };
                 best_sse = sse;
@@ -333,7 +441,7 @@ impl<const P: usize> UnitProblem<P> {
         (0..P).fold(self.rhs[i], |gradient, j| gradient - self.gram[i][j] * x[j])
     }
 
-    /// Error at `x` in units of the squared target.
+    /// Squared error at `x`, the squared target being about one.
     fn sse(&self, x: &[f64; P]) -> f64 {
         (0..P).fold(self.target, |sse, i| {
             sse - x[i] * (self.rhs[i] + self.gradient(x, i))
@@ -357,7 +465,13 @@ impl<const P: usize> UnitProblem<P> {
             std::array::from_fn(|i| point.x[i] * self.column_scale[i] * per_target);
         let sse = self.sse(&point.x).max(0.0) * per_target * per_target;
         let finite = sse.is_finite() && coefficients.iter().all(|value| value.is_finite());
-        finite.then_some(Solution { coefficients, sse })
+        let (used, is_decided) = (point.used, point.is_decided);
+        finite.then_some(Solution {
+            coefficients,
+            sse,
+            used,
+            is_decided,
+        })
     }
 }
 

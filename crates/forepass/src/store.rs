@@ -2,9 +2,11 @@
 
 use serde::Serialize;
 
+use crate::config::CheckedFit;
 use crate::forecast::{FLOOR_MS, Forecast, Reason, Source};
-use crate::linear::{LinearFit, LinearModel, LinearParams, Rebuilds};
+use crate::linear::{LinearFit, LinearModel, Rebuilds};
 use crate::retention::{Observation, Retention};
+use crate::spline::{SplineDiagnostics, SplineFit};
 use crate::workload::{FEATURES, WorkloadKind};
 
 /// What one kind of work has taught.
@@ -13,6 +15,8 @@ pub struct Store {
     kind: WorkloadKind,
     retention: Retention,
     linear: LinearFit,
+    /// Boxed so that stores without one stay small.
+    spline: Option<Box<SplineFit>>,
     accepted: u64,
 }
 
@@ -36,6 +40,9 @@ pub struct StoreDiagnostics {
     pub linear: Option<LinearModel>,
     /// Rebuilds of the line's statistics.
     pub rebuilds: Rebuilds,
+    /// The spline, where the store has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spline: Option<SplineDiagnostics>,
 }
 
 impl Store {
@@ -44,12 +51,23 @@ impl Store {
         kind: WorkloadKind,
         bins_per_axis: [usize; FEATURES],
         max_observations: usize,
-        linear: LinearParams,
+        fit: &CheckedFit,
     ) -> Self {
+        let (linear, spline) = match fit {
+            CheckedFit::Linear(linear) => (linear, None),
+            CheckedFit::Spline(linear, spline) => {
+                let (minimum, interval) = (linear.min_observations, linear.rebuild_interval);
+                (
+                    linear,
+                    Some(Box::new(SplineFit::new(spline, minimum, interval))),
+                )
+            }
+        };
         Self {
             kind,
             retention: Retention::new(bins_per_axis, max_observations),
-            linear: LinearFit::new(linear),
+            linear: LinearFit::new(*linear),
+            spline,
             accepted: 0,
         }
     }
@@ -71,6 +89,9 @@ impl Store {
 
     /// Learns one observation.
     pub fn observe(&mut self, observation: Observation) {
+        if let Some(spline) = &mut self.spline {
+            spline.monitor(&observation);
+        }
         let evicted = self.retention.insert(observation);
         self.accepted = self.accepted.saturating_add(1);
         let retention = &self.retention;
@@ -79,31 +100,47 @@ impl Store {
             evicted.map(|row| row.row()).as_ref(),
             || retention.observations().map(Observation::row),
         );
+        if let Some(spline) = &mut self.spline {
+            let retained = || retention.observations();
+            spline.update(&observation, evicted.as_ref(), retained, retention.len());
+        }
     }
 
     /// Forecasts an iteration with these features.
+    ///
+    /// The line decides whether there is an answer at all. Inside the box of retained loads the
+    /// spline gives it, where it is ready; outside, the line does.
     pub fn forecast(&self, features: &[f64; FEATURES]) -> Forecast {
+        let kind = Some(self.kind);
         let abstain = |reason| Forecast {
             ms: None,
             source: None,
-            kind: Some(self.kind),
+            kind,
             reason: Some(reason),
         };
-        match self.linear.model() {
-            Err(unready) => abstain(unready.into()),
-            Ok(model) => {
-                let value = model.value(features);
-                if !value.is_finite() {
-                    return abstain(Reason::Overflow);
-                }
-                let beyond = !self.retention.covers(features);
-                Forecast {
-                    ms: Some(value.max(FLOOR_MS)),
-                    source: Some(Source::Linear),
-                    kind: Some(self.kind),
-                    reason: beyond.then_some(Reason::Extrapolating),
-                }
-            }
+        let line = match self.linear.model() {
+            Ok(model) => model.value(features),
+            Err(unready) => return abstain(unready.into()),
+        };
+        if !line.is_finite() {
+            return abstain(Reason::Overflow);
+        }
+        let answer = |value: f64, source, reason| Forecast {
+            ms: Some(value.max(FLOOR_MS)),
+            source: Some(source),
+            kind,
+            reason,
+        };
+        if !self.retention.covers(features) {
+            return answer(line, Source::Linear, Some(Reason::Extrapolating));
+        }
+        let spline = self.spline.as_ref().and_then(|spline| spline.model());
+        match spline
+            .filter(|spline| spline.is_ready())
+            .map(|spline| spline.value(features))
+        {
+            Some(value) if value.is_finite() => answer(value, Source::Spline, None),
+            _ => answer(line, Source::Linear, None),
         }
     }
 
@@ -119,6 +156,7 @@ impl Store {
             feature_range: (!self.retention.is_empty()).then(|| *self.retention.range()),
             linear: model.ok().copied(),
             rebuilds: self.linear.rebuilds(),
+            spline: self.spline.as_ref().map(|spline| spline.diagnostics()),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Learning and forecasting in the steady state allocate nothing.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // in tests
-
 #![allow(unsafe_code)] // an allocator that counts
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -67,7 +66,7 @@ fn the_counter_counts() {
 fn the_steady_state_allocates_nothing() {
     let config =
         ForwardPassPerfModelConfig::for_worker(WorkerType::Aggregated, EstimatorConfig::default());
-    let mut model = ForwardPassModel::new(config.check().unwrap()).unwrap();
+    let mut model = ForwardPassModel::new(config.check().unwrap());
     let steps = steps(6000);
     for step in &steps[..1000] {
         model.observe(step).unwrap();
@@ -86,7 +85,7 @@ fn the_steady_state_allocates_nothing() {
 fn even_the_first_steps_allocate_nothing() {
     let config =
         ForwardPassPerfModelConfig::for_worker(WorkerType::Aggregated, EstimatorConfig::default());
-    let mut model = ForwardPassModel::new(config.check().unwrap()).unwrap();
+    let mut model = ForwardPassModel::new(config.check().unwrap());
     let steps = steps(200);
     let count = allocations(|| {
         for step in &steps {

@@ -13,7 +13,7 @@ use forepass::{ForwardPassMetrics, ForwardPassModel, WorkerType};
 fn main() -> Result<(), forepass::Error> {
     let estimator = EstimatorConfig::from_json(br#"{"fpm_regression": {"min_observations": 3}}"#)?;
     let config = ForwardPassPerfModelConfig::for_worker(WorkerType::Decode, estimator);
-    let mut model = ForwardPassModel::new(config.check()?)?;
+    let mut model = ForwardPassModel::new(config.check()?);
     for requests in 1..=4 {
         let step = ForwardPassMetrics::decode(requests, 100 * requests);
         model.observe(&[step.with_wall_time(0.002 * requests as f64)])?;
@@ -47,17 +47,31 @@ fn a_program_outside_the_workspace_compiles_and_runs() {
         .unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "6.000 ms from Some(Linear)\n");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "6.000 ms from Some(Linear)\n"
+    );
 }
 
 #[test]
 fn the_core_knows_no_interpreter() {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--package", "forepass", "--edges", "normal,build", "--prefix", "none"])
+        .args([
+            "tree",
+            "--package",
+            "forepass",
+            "--edges",
+            "normal,build",
+            "--prefix",
+            "none",
+        ])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .unwrap();
     let tree = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && tree.starts_with("forepass "), "{tree}");
+    assert!(
+        output.status.success() && tree.starts_with("forepass "),
+        "{tree}"
+    );
     assert!(!tree.contains("pyo3"), "{tree}");
 }

@@ -10,7 +10,7 @@ use forepass::{
 
 fn model(worker_type: WorkerType) -> ForwardPassModel {
     let config = ForwardPassPerfModelConfig::for_worker(worker_type, EstimatorConfig::default());
-    ForwardPassModel::new(config.check().unwrap()).unwrap()
+    ForwardPassModel::new(config.check().unwrap())
 }
 
 fn features(ranks: &[ForwardPassMetrics], role: WorkerType, weights: [f64; 3]) -> [f64; 2] {
@@ -133,7 +133,7 @@ fn features_that_overflow_are_an_error_and_teach_nothing() {
         ffn_token: f64::MAX,
     };
     let config = ForwardPassPerfModelConfig::for_worker(WorkerType::Prefill, estimator);
-    let mut model = ForwardPassModel::new(config.check().unwrap()).unwrap();
+    let mut model = ForwardPassModel::new(config.check().unwrap());
     let ranks = [prefill(1, 2, 2).with_wall_time(0.01)];
     assert_eq!(model.predict(&ranks).unwrap_err().code(), "overflow");
     assert_eq!(model.observe(&ranks).unwrap_err().code(), "overflow");
@@ -408,7 +408,7 @@ fn more_load_extrapolates_along_the_line() {
     let mut estimator = EstimatorConfig::default();
     estimator.features.prefill_attention_pair = 1e-300;
     let config = ForwardPassPerfModelConfig::for_worker(WorkerType::Prefill, estimator);
-    let mut model = ForwardPassModel::new(config.check().unwrap()).unwrap();
+    let mut model = ForwardPassModel::new(config.check().unwrap());
     for tokens in (512..=4096).step_by(256) {
         let ms = 5.0 + 0.02 * tokens as f64;
         model
@@ -427,7 +427,7 @@ fn readiness_at_the_limit_of_retention() {
         br#"{"fpm_regression": {"min_observations": 64, "sampling": {"max_observations": 64}}}"#,
     );
     let config = ForwardPassPerfModelConfig::for_worker(WorkerType::Decode, estimator.unwrap());
-    let mut model = ForwardPassModel::new(config.check().unwrap()).unwrap();
+    let mut model = ForwardPassModel::new(config.check().unwrap());
     for i in 1..=64 {
         assert_eq!(model.predict(&[decode(1, 1)]), Ok(None));
         model

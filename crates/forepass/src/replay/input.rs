@@ -13,7 +13,7 @@ use crate::forecast::{Reason, Source};
 use crate::metrics::ForwardPassMetrics;
 use crate::model::ForwardPassModel;
 use crate::trace::{Iteration, TraceFormat, TraceReader};
-use crate::workload::{FeatureWeights, WorkerType, Workload, WorkloadKind, observed_ms};
+use crate::workload::{FeatureWeights, Rejection, WorkerType, Workload, WorkloadKind, observed_ms};
 
 /// Iterations handed to each contender at a time, so that timing them costs next to nothing.
 const CHUNK: usize = 256;
@@ -140,7 +140,7 @@ impl<'a> InputRun<'a> {
             }
             scored.clear();
             for (index, iteration) in chunk[..filled].iter().enumerate() {
-                match self.judge(index, iteration)? {
+                match self.judge(index, iteration) {
                     Ok(row) => scored.push(row),
                     Err(reason) => *self.skipped.entry(reason).or_default() += 1,
                 }
@@ -156,71 +156,56 @@ impl<'a> InputRun<'a> {
     }
 
     /// Whether an iteration counts, or why it does not.
-    fn judge(
-        &mut self,
-        index: usize,
-        iteration: &Iteration,
-    ) -> Result<std::result::Result<Scored, &'static str>> {
+    fn judge(&mut self, index: usize, iteration: &Iteration) -> Result<Scored, &'static str> {
         let ranks = &iteration.ranks;
-        let workload = match Workload::of(ranks, WorkerType::Aggregated, &FeatureWeights::default())
-        {
-            Ok(Some(workload)) => workload,
-            Ok(None) => return Ok(Err("idle")),
-            Err(error) => return Ok(Err(error.code())),
-        };
-        let observed_ms = match observed_ms(ranks) {
-            Ok(observed_ms) => observed_ms,
-            Err(rejection) => return Ok(Err(rejection.name())),
-        };
-        let Some(worker) = self.worker(iteration.worker_id())? else {
-            return Ok(Err("no_worker_id"));
-        };
+        let weights = FeatureWeights::default();
+        let workload = Workload::of(ranks, WorkerType::Aggregated, &weights)
+            .map_err(|error| error.code())?
+            .ok_or("idle")?;
+        let observed_ms = observed_ms(ranks).map_err(Rejection::name)?;
+        let worker = self.worker(iteration.worker_id()).ok_or("no_worker_id")?;
         let accepted = self.workers[worker]
             .accepted
             .entry(workload.kind)
             .or_default();
         let eligible = *accepted >= self.options.warmup;
         *accepted += 1;
-        Ok(Ok(Scored {
+        Ok(Scored {
             iteration: index,
             worker,
             kind: workload.kind,
             observed_ms,
             eligible,
-        }))
+        })
     }
 
     /// The place of a worker, entered when first seen.
     ///
     /// A record without an id is a worker's only while no worker has a name: where some have, it
     /// is a fault of the producer and not one more worker.
-    fn worker(&mut self, id: &str) -> Result<Option<usize>> {
+    fn worker(&mut self, id: &str) -> Option<usize> {
         if self
             .workers
             .get(self.current)
             .is_some_and(|worker| worker.id == id)
         {
-            return Ok(Some(self.current));
+            return Some(self.current);
         }
         if let Some(known) = self.workers.iter().position(|worker| worker.id == id) {
             self.current = known;
-            return Ok(Some(known));
+            return Some(known);
         }
         if id.is_empty() && !self.workers.is_empty() {
-            return Ok(None);
+            return None;
         }
         self.workers.push(Worker {
             id: id.to_owned(),
-            learners: self
-                .contenders
-                .iter()
-                .map(Contender::learner)
-                .collect::<Result<_>>()?,
+            learners: self.contenders.iter().map(Contender::learner).collect(),
             accepted: BTreeMap::new(),
             tallies: vec![BTreeMap::new(); self.contenders.len()],
         });
         self.current = self.workers.len() - 1;
-        Ok(Some(self.current))
+        Some(self.current)
     }
 
     /// Lets each contender answer and learn a chunk, and scores it.

@@ -4,7 +4,7 @@ mod baseline;
 mod input;
 mod report;
 mod run;
-pub(crate) mod score;
+mod score;
 
 pub use baseline::Baseline;
 pub use report::{InputReport, Report, Result as FitResult};

@@ -45,13 +45,13 @@ impl Contender {
         }
     }
 
-    pub(super) fn learner(&self) -> Result<Learner> {
-        Ok(match self {
+    pub(super) fn learner(&self) -> Learner {
+        match self {
             Self::Model(_, config) => {
-                Learner::Model(Box::new(ForwardPassModel::new((**config).clone())?))
+                Learner::Model(Box::new(ForwardPassModel::new((**config).clone())))
             }
             Self::Baseline(baseline) => Learner::Recent(RecentLatencies::new(*baseline)),
-        })
+        }
     }
 }
 

@@ -4,6 +4,8 @@ use std::cmp::Ordering;
 
 use serde::Serialize;
 
+use crate::quantile::interpolated_quantile;
+
 /// Errors of one fit over some rows.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Tally {
@@ -81,17 +83,6 @@ pub struct Stats {
     pub p99_ape_pct: Option<f64>,
     /// Mean signed percentage error; positive where forecasts are too high.
     pub bias_pct: Option<f64>,
-}
-
-/// Quantile of ascending values with linear interpolation between neighbours.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-pub(crate) fn interpolated_quantile(ascending: &[f64], share: f64) -> Option<f64> {
-    let last = ascending.len().checked_sub(1)?;
-    let position = share * last as f64;
-    let below = position.floor() as usize;
-    let above = (below + 1).min(last);
-    let fraction = position - below as f64;
-    Some(ascending[below] + fraction * (ascending[above] - ascending[below]))
 }
 
 #[cfg(test)]

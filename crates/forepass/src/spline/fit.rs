@@ -1,0 +1,273 @@
+//! The spline of one store: fitted at fixed knots row by row, and searched anew when it is due.
+
+use serde::Serialize;
+
+use super::basis::{Basis, COLUMNS};
+use super::schedule::Schedule;
+use super::search::{Search, learn};
+use crate::config::SplineParams;
+use crate::moments::{Centred, Moments};
+use crate::nnls::{self, NormalEquations};
+use crate::retention::Observation;
+use crate::workload::FEATURES;
+
+/// Columns of the statistics: those of the basis, and the latency.
+pub(super) const STATISTICS: usize = COLUMNS + 1;
+
+/// Standard deviation, relative to the mean, up to which a column counts as constant.
+const CONSTANT: f64 = 1e-12;
+
+/// A fitted spline: `latency_ms + Σ price (column - center)`, with prices that are not negative.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SplineModel {
+    pub(super) basis: Basis,
+    latency_ms: f64,
+    center: [f64; COLUMNS],
+    prices: [f64; COLUMNS],
+}
+
+impl SplineModel {
+    /// The value of the spline, milliseconds; it may be below zero, and beyond the last knots it
+    /// follows their segments on.
+    pub fn value(&self, features: &[f64; FEATURES]) -> f64 {
+        let columns = self.basis.columns(features);
+        (0..COLUMNS).fold(self.latency_ms, |value, i| {
+            value + self.prices[i] * (columns[i] - self.center[i])
+        })
+    }
+
+    /// Whether latency rises along at least one segment.
+    pub fn is_ready(&self) -> bool {
+        self.prices.iter().any(|&price| price > 0.0)
+    }
+}
+
+/// A spline fitted to statistics of rows at a basis.
+pub(super) struct Fitted {
+    pub(super) model: SplineModel,
+    pub(super) sse: f64,
+    /// Error of the mean alone: the scatter of latency.
+    pub(super) total: f64,
+    /// Columns in use, as bits.
+    pub(super) used: u32,
+    /// Whether statistics that carry the rounding of many updates may decide it.
+    pub(super) is_decided: bool,
+}
+
+/// The normal equations of the columns that vary, and whether that is clear of each.
+pub(super) fn normal_equations(
+    statistics: &Centred<STATISTICS>,
+) -> (NormalEquations<COLUMNS>, bool) {
+    let Centred {
+        count,
+        ref mean,
+        ref scatter,
+        ..
+    } = *statistics;
+    let mut problem = NormalEquations {
+        gram: [[0.0; COLUMNS]; COLUMNS],
+        rhs: [0.0; COLUMNS],
+        target: scatter[COLUMNS][COLUMNS],
+    };
+    let mut is_clear = true;
+    let mut active = [false; COLUMNS];
+    for i in 0..COLUMNS {
+        let threshold = CONSTANT * mean[i];
+        let threshold = threshold * threshold * count as f64;
+        active[i] = scatter[i][i] > threshold;
+        is_clear &= !(scatter[i][i] > threshold / 100.0 && scatter[i][i] < threshold * 100.0);
+    }
+    for i in (0..COLUMNS).filter(|&i| active[i]) {
+        problem.rhs[i] = scatter[i][COLUMNS];
+        for j in (0..COLUMNS).filter(|&j| active[j]) {
+            problem.gram[i][j] = scatter[i][j];
+        }
+    }
+    (problem, is_clear)
+}
+
+/// Fits the spline at a basis, trying first whether the columns of `likely` are those in use.
+///
+/// `None` where the statistics are not finite or admit no solution.
+pub(super) fn fit(statistics: &Centred<STATISTICS>, basis: &Basis, likely: u32) -> Option<Fitted> {
+    let (problem, is_clear) = normal_equations(statistics);
+    let solution = nnls::solve_from(&problem, 0.0, likely)?;
+    let model = SplineModel {
+        basis: *basis,
+        latency_ms: statistics.mean[COLUMNS],
+        center: std::array::from_fn(|i| statistics.mean[i]),
+        prices: solution.coefficients,
+    };
+    let is_finite =
+        model.latency_ms.is_finite() && model.center.iter().all(|mean| mean.is_finite());
+    is_finite.then_some(Fitted {
+        model,
+        sse: solution.sse,
+        total: problem.target,
+        used: solution.used,
+        is_decided: is_clear && solution.is_decided,
+    })
+}
+
+/// A row of the statistics.
+pub(super) fn row_at(basis: &Basis, observation: &Observation) -> [f64; STATISTICS] {
+    let columns = basis.columns(&observation.features);
+    let mut row = [observation.latency_ms; STATISTICS];
+    row[..COLUMNS].copy_from_slice(&columns);
+    row
+}
+
+/// The state of a store's spline, for people and monitoring; counters saturate.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct SplineDiagnostics {
+    /// Whether a first search has run, whatever it found.
+    pub initialized: bool,
+    /// Whether the spline itself could serve, apart from the line that gates it.
+    pub ready: bool,
+    /// Observations learned since the start.
+    pub accepted_observations: u64,
+    /// Searches for knots.
+    pub knot_searches: u64,
+    /// Observations that had been learned at the last search.
+    pub last_search_observation: Option<u64>,
+    /// Rebuilds of the statistics between searches, for whatever reason.
+    pub numerical_rebuilds: u64,
+    /// Those of them because a fit was too close to call.
+    pub batch_fallbacks: u64,
+    /// Knots of each axis in units of its feature; `null` before the first search.
+    pub knots: Option<[Vec<f64>; FEATURES]>,
+}
+
+/// The statistics and the fit at the knots of the last search.
+#[derive(Debug, Clone, PartialEq)]
+struct Epoch {
+    basis: Basis,
+    moments: Moments<STATISTICS>,
+    model: Option<SplineModel>,
+    used: u32,
+}
+
+/// The spline of one store.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SplineFit {
+    knots_per_axis: usize,
+    rebuild_interval: u64,
+    schedule: Schedule,
+    epoch: Option<Epoch>,
+    search: Search,
+    rebuilds: u64,
+    fallbacks: u64,
+}
+
+impl SplineFit {
+    /// A spline that has seen nothing, of a store that answers from `min_observations` on.
+    pub fn new(
+        params: &SplineParams,
+        min_observations: usize,
+        rebuild_interval: Option<u64>,
+    ) -> Self {
+        Self {
+            knots_per_axis: params.knots_per_axis,
+            rebuild_interval: rebuild_interval.unwrap_or(u64::MAX),
+            schedule: Schedule::new(&params.search, min_observations),
+            epoch: None,
+            search: Search::default(),
+            rebuilds: 0,
+            fallbacks: 0,
+        }
+    }
+
+    /// The fitted spline, if there is one.
+    pub fn model(&self) -> Option<&SplineModel> {
+        self.epoch.as_ref()?.model.as_ref()
+    }
+
+    /// Watches how far the spline is off an observation that it has not learned yet.
+    pub fn monitor(&mut self, observation: &Observation) {
+        if self.schedule.is_adaptive() {
+            let prior_ms = self.model().map(|model| model.value(&observation.features));
+            self.schedule.monitor(prior_ms, observation.latency_ms);
+        }
+    }
+
+    /// Learns one row and forgets one; searches anew if that is due.
+    ///
+    /// `retained` gives the rows that remain, in arrival order.
+    pub fn update<'a, I: Iterator<Item = &'a Observation> + Clone>(
+        &mut self,
+        added: &Observation,
+        evicted: Option<&Observation>,
+        retained: impl Fn() -> I,
+        retained_count: usize,
+    ) {
+        if self.schedule.is_due(retained_count) {
+            self.learn(retained());
+        } else if let Some(epoch) = &mut self.epoch {
+            epoch.moments.insert(&row_at(&epoch.basis, added));
+            if let Some(row) = evicted {
+                epoch.moments.remove(&row_at(&epoch.basis, row));
+            }
+            self.refit(retained);
+        }
+    }
+
+    /// Searches for knots and starts a new epoch at them.
+    fn learn<'a>(&mut self, retained: impl Iterator<Item = &'a Observation> + Clone) {
+        let previous = self.epoch.as_ref().map(|epoch| &epoch.basis);
+        let (basis, fitted) = learn(
+            &mut self.search,
+            retained.clone(),
+            self.knots_per_axis,
+            previous,
+        );
+        let mut moments = Moments::default();
+        moments.rebuild(retained.map(|observation| row_at(&basis, observation)));
+        let used = fitted.as_ref().map_or(0, |fitted| fitted.used);
+        let model = fitted.map(|fitted| fitted.model);
+        self.epoch = Some(Epoch {
+            basis,
+            moments,
+            model,
+            used,
+        });
+        self.schedule.searched();
+    }
+
+    fn refit<'a, I: Iterator<Item = &'a Observation> + Clone>(&mut self, retained: impl Fn() -> I) {
+        let Some(epoch) = &mut self.epoch else { return };
+        let basis = epoch.basis;
+        let rows = || retained().map(move |observation| row_at(&basis, observation));
+        let mut statistics = epoch.moments.centred();
+        let is_due = epoch.moments.mutations() >= self.rebuild_interval;
+        let rebuild = is_due || !statistics.is_sound;
+        if rebuild {
+            self.rebuilds = self.rebuilds.saturating_add(1);
+            epoch.moments.rebuild(rows());
+            statistics = epoch.moments.centred();
+        }
+        let mut fitted = fit(&statistics, &basis, epoch.used);
+        if !rebuild && !fitted.as_ref().is_some_and(|fitted| fitted.is_decided) {
+            self.rebuilds = self.rebuilds.saturating_add(1);
+            self.fallbacks = self.fallbacks.saturating_add(1);
+            epoch.moments.rebuild(rows());
+            fitted = fit(&epoch.moments.centred(), &basis, epoch.used);
+        }
+        epoch.used = fitted.as_ref().map_or(0, |fitted| fitted.used);
+        epoch.model = fitted.map(|fitted| fitted.model);
+    }
+
+    /// The state of this spline.
+    pub fn diagnostics(&self) -> SplineDiagnostics {
+        SplineDiagnostics {
+            initialized: self.epoch.is_some(),
+            ready: self.model().is_some_and(SplineModel::is_ready),
+            accepted_observations: self.schedule.accepted(),
+            knot_searches: self.schedule.searches(),
+            last_search_observation: self.schedule.last_search(),
+            numerical_rebuilds: self.rebuilds,
+            batch_fallbacks: self.fallbacks,
+            knots: self.epoch.as_ref().map(|epoch| epoch.basis.raw_knots()),
+        }
+    }
+}

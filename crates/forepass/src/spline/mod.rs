@@ -1,0 +1,9 @@
+//! The continuous additive spline: a price for each stretch of each feature, between learned knots.
+
+mod basis;
+mod fit;
+mod schedule;
+mod search;
+
+pub use basis::{Basis, COLUMNS, Knots, MAX_KNOTS};
+pub use fit::{SplineDiagnostics, SplineFit, SplineModel};
