@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from oracle.replay import ReplayedRow, replay
 from oracle.traces import TRACES_VARIABLE, read_recording, recordings_folder
+from product import ProductRow, close, product_rows
 
 RECORDINGS = (
     "b300/qwen3-32b_tp1.csv.gz",
@@ -36,41 +35,6 @@ def chosen_recordings() -> list[str]:
     if os.environ.get(ALL_VARIABLE) != "1" or FOLDER is None:
         return list(RECORDINGS)
     return sorted(str(path.relative_to(FOLDER)) for path in FOLDER.glob("*/*.gz"))
-
-
-@dataclass(frozen=True)
-class ProductRow:
-    """One line of the product's predictions file, times in ms."""
-
-    kind: str
-    observed_ms: float
-    predicted_ms: float | None
-    source: str
-    reason: str
-
-
-def product_rows(recording: Path, predictions: Path) -> dict[int, ProductRow]:
-    """Replay a recording with the product; its scored iterations by row number."""
-    import forepass
-
-    forepass.replay(str(recording), fits=["linear"], baselines=False, predictions=str(predictions))
-    rows: dict[int, ProductRow] = {}
-    with predictions.open(newline="") as lines:
-        for line in csv.DictReader(lines):
-            number = int(line["row"])
-            assert number not in rows, f"row {number} is there twice"
-            rows[number] = ProductRow(
-                kind=line["kind"],
-                observed_ms=float(line["observed_ms"]),
-                predicted_ms=float(line["predicted_ms"]) if line["predicted_ms"] else None,
-                source=line["source"],
-                reason=line["reason"],
-            )
-    return rows
-
-
-def close(product: float, expected: float, tolerance: float) -> bool:
-    return abs(product - expected) <= tolerance * abs(expected)
 
 
 def difference(product: ProductRow | None, expected: ReplayedRow) -> str | None:
@@ -124,7 +88,7 @@ def test_the_product_answers_as_the_oracle_does(name: str, tmp_path: Path) -> No
     recording = FOLDER / name
     if not recording.exists():
         pytest.skip(f"{name} is not in the folder of recordings")
-    product = product_rows(recording, tmp_path / "predictions.csv")
+    product = product_rows(recording, tmp_path / "predictions.csv", "linear")
     expected = list(replay(read_recording(recording)))
     assert expected, "the oracle scored no row"
     found = differences(product, expected)

@@ -1,1 +1,1 @@
-"""A slow, exact statement of what the linear forecaster must answer, written apart from the product."""
+"""A slow, careful statement of what the forecaster must answer, written apart from the product."""

@@ -1,4 +1,4 @@
-"""One worker's forecaster: a store of rows and a linear model for each kind of iteration."""
+"""One worker's forecaster: a store of rows and a model for each kind of iteration."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from .linear import COLD, LinearModel
 from .record import RankRecord
 from .retention import Retention
+from .schedule import Adaptive, Periodic
+from .spline_store import SPLINE, SplineStore
+from .store import LINEAR, Forecast, Store
 from .workload import (
     IDLE,
     UNIT_WEIGHTS,
@@ -20,29 +23,8 @@ from .workload import (
     kind_of,
 )
 
-LINEAR = "linear"
-
-
-@dataclass
-class Store:
-    """Rows of one kind and the model that is fitted to them."""
-
-    retention: Retention
-    model: LinearModel
-
-    def learn(self, features: Sequence[float], target_ms: float) -> None:
-        """Admit one row, in the features' units and ms, and refit."""
-        self.retention.insert(features, target_ms)
-        self.model.update([(row.features[0], row.features[1], row.target_ms) for row in self.retention.rows])
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """An answer in ms with its source, or None with the reason."""
-
-    value_ms: float | None
-    source: str | None
-    reason: str | None
+SPLINE_PERIODIC = "spline-periodic"
+FITS = (LINEAR, SPLINE, SPLINE_PERIODIC)
 
 
 @dataclass
@@ -54,6 +36,7 @@ class Forecaster:
     bins: tuple[int, int] = (4, 4)
     max_observations: int = 64
     min_observations: int = 5
+    fit: str = LINEAR
     stores: dict[str, Store] = field(default_factory=dict)
     rejected: Counter[str] = field(default_factory=Counter)
 
@@ -67,10 +50,7 @@ class Forecaster:
         store = self.stores.get(kind)
         if store is None:
             return Forecast(None, None, COLD)
-        value = store.model.predict_ms(features)
-        if value is None:
-            return Forecast(None, None, store.model.reason)
-        return Forecast(value, LINEAR, None)
+        return store.forecast(features)
 
     def observe(self, ranks: Sequence[RankRecord]) -> None:
         """Learn one iteration; idle ones are ignored and rejected ones only counted."""
@@ -85,8 +65,17 @@ class Forecaster:
             self.rejected[rejection.reason] += 1
             return
         if kind not in self.stores:
-            self.stores[kind] = Store(Retention(self.bins, self.max_observations), LinearModel(self.min_observations))
+            self.stores[kind] = self._new_store()
         self.stores[kind].learn(features, target_ms)
+
+    def _new_store(self) -> Store:
+        retention = Retention(self.bins, self.max_observations)
+        if self.fit == LINEAR:
+            return Store(retention, LinearModel(self.min_observations))
+        if self.fit not in FITS:
+            raise ValueError(f"fit is {self.fit!r}, expected one of {FITS}")
+        schedule = Adaptive() if self.fit == SPLINE else Periodic()
+        return SplineStore(retention, schedule, min_observations=self.min_observations)
 
     @property
     def retained(self) -> int:

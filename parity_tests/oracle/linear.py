@@ -81,17 +81,21 @@ def fit_rows(rows: Sequence[tuple[float, float, float]], min_observations: int =
 
 
 class LinearModel:
-    """The fit in service: replaced by a usable one, kept where load explains nothing, dropped on other failures."""
+    """The fit in service: replaced by a usable one, kept where load explains nothing, dropped on other failures.
 
-    def __init__(self, min_observations: int = 5) -> None:
+    With `keeps_earlier` off it is dropped on every failure.
+    """
+
+    def __init__(self, min_observations: int = 5, *, keeps_earlier: bool = True) -> None:
         self.min_observations = min_observations
+        self.keeps_earlier = keeps_earlier
         self.fit: LinearFit | None = None
         self.reason: str | None = COLD
 
     def update(self, rows: Sequence[tuple[float, float, float]]) -> None:
         """Refit to all the retained rows of attention, FFN and ms."""
         outcome = fit_rows(rows, self.min_observations)
-        if outcome.fit is None and outcome.reason == NO_LOAD_SIGNAL and self.fit is not None:
+        if self.keeps_earlier and outcome.fit is None and outcome.reason == NO_LOAD_SIGNAL and self.fit is not None:
             return
         self.fit = outcome.fit
         self.reason = outcome.reason

@@ -8,6 +8,8 @@ from itertools import islice
 
 from .forecaster import Forecaster
 from .record import RankRecord
+from .spline_store import SplineStore
+from .store import LINEAR
 from .workload import IDLE, RejectedObservation, duration_ms, kind_of
 
 
@@ -15,8 +17,8 @@ from .workload import IDLE, RejectedObservation, duration_ms, kind_of
 class ReplayedRow:
     """One scored iteration; times in ms, `row` counts every iteration of the recording from 0.
 
-    `one_minus_rho2` and `single_axis_tie` describe the window of the fit that answered, `retained` is the
-    number of rows in the store before this one was learned.
+    `one_minus_rho2` and `single_axis_tie` describe the window of the linear fit that answered, `retained` is the
+    number of rows in the store before this one was learned, and `knot_searches` that of the searches made by then.
     """
 
     row: int
@@ -28,19 +30,31 @@ class ReplayedRow:
     one_minus_rho2: float | None
     single_axis_tie: bool
     retained: int
+    source: str | None = None
+    knot_searches: int | None = None
 
 
-def replay(records: Iterable[RankRecord], limit: int | None = None) -> Iterator[ReplayedRow]:
-    """Replay single-rank iterations, the first `limit` of them if given, with one forecaster per worker."""
-    forecasters: dict[str, Forecaster] = {}
+def replay(
+    records: Iterable[RankRecord],
+    limit: int | None = None,
+    fit: str = LINEAR,
+    forecasters: dict[str, Forecaster] | None = None,
+) -> Iterator[ReplayedRow]:
+    """Replay single-rank iterations, the first `limit` of them if given, with one forecaster per worker.
+
+    A dictionary given as `forecasters` is filled by worker, so that their stores can be looked at.
+    """
+    if forecasters is None:
+        forecasters = {}
     for row, record in enumerate(islice(records, limit)):
         ranks = [record]
-        forecaster = forecasters.setdefault(record.worker_id, Forecaster())
+        forecaster = forecasters.setdefault(record.worker_id, Forecaster(fit=fit))
         forecast = forecaster.forecast(ranks)
         kind = kind_of(ranks)
         store = forecaster.stores.get(kind)
         retained = len(store.retention.rows) if store else 0
         choice = store.model.fit.choice if store and store.model.fit else None
+        knot_searches = store.knot_searches if isinstance(store, SplineStore) else None
         forecaster.observe(ranks)
         if kind == IDLE:
             continue
@@ -59,4 +73,6 @@ def replay(records: Iterable[RankRecord], limit: int | None = None) -> Iterator[
             one_minus_rho2=None if independent is None else float(independent),
             single_axis_tie=choice.single_axis_tie if choice else False,
             retained=retained,
+            source=forecast.source,
+            knot_searches=knot_searches,
         )

@@ -21,10 +21,9 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
         _ => (&OTHER, "ForepassError"),
     };
     match class.import(py, "forepass.errors", name) {
-        Ok(class) => PyErr::from_type(
-            class.clone(),
-            (error.to_string(), error.code(), error.path()),
-        ),
+        Ok(class) => {
+            PyErr::from_type(class.clone(), (error.to_string(), error.code(), error.path()))
+        }
         Err(import_error) => import_error,
     }
 }

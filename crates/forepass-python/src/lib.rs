@@ -25,10 +25,7 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-        module.add(
-            "COLUMN_NAMES",
-            super::tuple(module, forepass::batch::COLUMN_NAMES)?,
-        )?;
+        module.add("COLUMN_NAMES", super::tuple(module, forepass::batch::COLUMN_NAMES)?)?;
         let formats = forepass::TraceFormat::ALL.map(forepass::TraceFormat::name);
         module.add("TRACE_FORMATS", super::tuple(module, formats)?)?;
         let baselines = forepass::replay::Baseline::ALL.map(forepass::replay::Baseline::name);

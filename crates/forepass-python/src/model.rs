@@ -44,9 +44,7 @@ pub(crate) struct CoreModel {
 impl CoreModel {
     /// The model, once no other thread has it; the interpreter is released while waiting.
     fn lock(&self, py: Python<'_>) -> MutexGuard<'_, ForwardPassModel> {
-        self.model
-            .lock_py_attached(py)
-            .unwrap_or_else(PoisonError::into_inner)
+        self.model.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does long work on the model with the interpreter released.
@@ -71,9 +69,7 @@ impl CoreModel {
             .and_then(|config| config.check())
             .and_then(ForwardPassModel::new)
             .map_err(|error| exception(py, &error))?;
-        Ok(Self {
-            model: Mutex::new(model),
-        })
+        Ok(Self { model: Mutex::new(model) })
     }
 
     fn observe(&self, py: Python<'_>, iteration: &Bound<'_, PyAny>) -> PyResult<&'static str> {
@@ -148,9 +144,7 @@ impl CoreModel {
     }
 
     fn copy(&self, py: Python<'_>) -> Self {
-        Self {
-            model: Mutex::new(self.lock(py).clone()),
-        }
+        Self { model: Mutex::new(self.lock(py).clone()) }
     }
 }
 
@@ -159,12 +153,7 @@ type Array<'py> = (String, PyReadonlyArray1<'py, f64>);
 fn arrays<'py>(columns: &Bound<'py, PyDict>) -> PyResult<Vec<Array<'py>>> {
     columns
         .iter()
-        .map(|(name, array)| {
-            Ok((
-                name.extract()?,
-                array.extract::<PyReadonlyArray1<'py, f64>>()?,
-            ))
-        })
+        .map(|(name, array)| Ok((name.extract()?, array.extract::<PyReadonlyArray1<'py, f64>>()?)))
         .collect()
 }
 

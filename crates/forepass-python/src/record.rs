@@ -31,9 +31,7 @@ pub(crate) fn iteration(from: &Bound<'_, PyAny>) -> Result<Iteration> {
         return iteration_from_json(text.as_bytes()).map(Iteration::Many);
     }
     if let Ok(text) = from.cast::<PyString>() {
-        let text = text
-            .to_cow()
-            .map_err(|error| fault("", error.to_string()))?;
+        let text = text.to_cow().map_err(|error| fault("", error.to_string()))?;
         return iteration_from_json(text.as_bytes()).map(Iteration::Many);
     }
     let ranks: Vec<Bound<'_, PyAny>> = if let Ok(list) = from.cast::<PyList>() {
@@ -64,10 +62,7 @@ impl<'a, 'py> Fields<'a, 'py> {
         if let Ok(items) = from.cast::<PyDict>() {
             Ok(Self::Items(items))
         } else if from.is_none() || is_scalar(from) || from.cast::<PyList>().is_ok() {
-            Err(fault(
-                "",
-                format!("{} is not a forward-pass record: {EXPECTED}", shown(from)),
-            ))
+            Err(fault("", format!("{} is not a forward-pass record: {EXPECTED}", shown(from))))
         } else {
             Ok(Self::Attributes(from))
         }
@@ -92,10 +87,7 @@ impl<'a, 'py> Fields<'a, 'py> {
             Some(value) if value.is_none() => Ok(None),
             Some(value) => {
                 let entries = value.try_iter().map_err(|_| {
-                    fault(
-                        &name.to_string(),
-                        format!("{} is not a list", shown(&value)),
-                    )
+                    fault(&name.to_string(), format!("{} is not a list", shown(&value)))
                 })?;
                 entries
                     .map(|entry| match entry {
@@ -152,10 +144,7 @@ fn rank(from: &Bound<'_, PyAny>) -> Result<ForwardPassMetrics> {
     let flat = fields.scheduled()?;
     let nested = fields.get(intern!(py, "scheduled_requests"))?;
     if flat.is_none() && nested.is_none() && matches!(fields, Fields::Attributes(_)) {
-        return Err(fault(
-            "",
-            format!("{} is not a forward-pass record: {EXPECTED}", shown(from)),
-        ));
+        return Err(fault("", format!("{} is not a forward-pass record: {EXPECTED}", shown(from))));
     }
     let scheduled_requests = match (nested, flat) {
         (None, flat) => flat.unwrap_or_default(),
@@ -170,9 +159,7 @@ fn rank(from: &Bound<'_, PyAny>) -> Result<ForwardPassMetrics> {
             scheduled(&nested).map_err(|error| error.within("scheduled_requests"))?
         }
     };
-    let version = fields
-        .count(intern!(py, "version"))?
-        .unwrap_or(u64::from(FPM_VERSION));
+    let version = fields.count(intern!(py, "version"))?.unwrap_or(u64::from(FPM_VERSION));
     let wall_time = match fields.get(intern!(py, "wall_time"))? {
         Some(value) => seconds(&value)?,
         None => 0.0,
@@ -198,15 +185,12 @@ fn scheduled(from: &Bound<'_, PyAny>) -> Result<ScheduledRequests> {
 fn count(name: Name<'_, '_>, value: &Bound<'_, PyAny>) -> Result<u64> {
     let is_integer = value.is_exact_instance_of::<PyInt>()
         || (!value.is_instance_of::<PyBool>()
-            && value
-                .hasattr(intern!(value.py(), "__index__"))
-                .unwrap_or(false));
+            && value.hasattr(intern!(value.py(), "__index__")).unwrap_or(false));
     match value.extract() {
         Ok(count) if is_integer => Ok(count),
-        _ => Err(fault(
-            &name.to_string(),
-            format!("{} is not a nonnegative integer", shown(value)),
-        )),
+        _ => {
+            Err(fault(&name.to_string(), format!("{} is not a nonnegative integer", shown(value))))
+        }
     }
 }
 
@@ -217,10 +201,7 @@ fn seconds(value: &Bound<'_, PyAny>) -> Result<f64> {
     }
     match value.extract() {
         Ok(seconds) if !value.is_instance_of::<PyBool>() => Ok(seconds),
-        _ => Err(fault(
-            "wall_time",
-            format!("{} is not a number of seconds", shown(value)),
-        )),
+        _ => Err(fault("wall_time", format!("{} is not a number of seconds", shown(value)))),
     }
 }
 
@@ -235,9 +216,7 @@ fn is_scalar(value: &Bound<'_, PyAny>) -> bool {
 /// A value as a message shows it: its `repr`, cut short.
 fn shown(value: &Bound<'_, PyAny>) -> String {
     const LONGEST: usize = 80;
-    let text = value
-        .repr()
-        .map_or_else(|_| "a value".to_owned(), |text| text.to_string());
+    let text = value.repr().map_or_else(|_| "a value".to_owned(), |text| text.to_string());
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text,

@@ -21,9 +21,7 @@ pub(crate) struct Progress {
 impl Progress {
     #[new]
     fn new() -> Self {
-        Self {
-            progress: Arc::default(),
-        }
+        Self { progress: Arc::default() }
     }
 
     #[getter]
@@ -77,16 +75,10 @@ fn contender(name: String, config: Option<&str>) -> forepass::Result<Contender> 
         let checked = ForwardPassPerfModelConfig::from_json(config.as_bytes())?.check()?;
         return Ok(Contender::Model(name, Box::new(checked)));
     }
-    let baseline = Baseline::ALL
-        .into_iter()
-        .find(|baseline| baseline.name() == name);
+    let baseline = Baseline::ALL.into_iter().find(|baseline| baseline.name() == name);
     baseline.map(Contender::Baseline).ok_or_else(|| {
         let known = Baseline::ALL.map(Baseline::name).join(", ");
-        Error::config(
-            "invalid_value",
-            "fits",
-            format!("no baseline `{name}`: use {known}"),
-        )
+        Error::config("invalid_value", "fits", format!("no baseline `{name}`: use {known}"))
     })
 }
 
@@ -95,19 +87,11 @@ fn read_options(strict: bool, trace_format: Option<&str>) -> forepass::Result<Re
     let Some(name) = trace_format else {
         return Ok(options);
     };
-    let format = TraceFormat::ALL
-        .into_iter()
-        .find(|format| format.name() == name);
-    format
-        .map(|format| options.with_format(format))
-        .ok_or_else(|| {
-            let known = TraceFormat::ALL.map(TraceFormat::name).join(", ");
-            Error::config(
-                "invalid_value",
-                "trace_format",
-                format!("no format `{name}`: use {known}"),
-            )
-        })
+    let format = TraceFormat::ALL.into_iter().find(|format| format.name() == name);
+    format.map(|format| options.with_format(format)).ok_or_else(|| {
+        let known = TraceFormat::ALL.map(TraceFormat::name).join(", ");
+        Error::config("invalid_value", "trace_format", format!("no format `{name}`: use {known}"))
+    })
 }
 
 /// What is in traces, as JSON.

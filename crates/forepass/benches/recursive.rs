@@ -18,11 +18,7 @@ fn row(i: u64) -> [f64; COLUMNS] {
         (mixed ^ mixed >> 29).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 40
     };
     let (kv, requests) = ((hashed(1) % 60_000) as f64, (1 + hashed(2) % 64) as f64);
-    [
-        kv,
-        requests,
-        5.0 + 1e-4 * kv + 0.05 * requests + 1e-3 * (hashed(3) % 100) as f64,
-    ]
+    [kv, requests, 5.0 + 1e-4 * kv + 0.05 * requests + 1e-3 * (hashed(3) % 100) as f64]
 }
 
 /// The plainest batch fit: means, then products of deviations, in ordinary precision.
@@ -44,10 +40,7 @@ fn plain_batch(window: &VecDeque<[f64; COLUMNS]>) -> f64 {
         }
     }
     let problem = NormalEquations {
-        gram: [
-            [scatter[0][0], scatter[1][0]],
-            [scatter[1][0], scatter[1][1]],
-        ],
+        gram: [[scatter[0][0], scatter[1][0]], [scatter[1][0], scatter[1][1]]],
         rhs: [scatter[2][0], scatter[2][1]],
         target: scatter[2][2],
     };
@@ -60,9 +53,7 @@ fn measure(retained: usize, rounds: usize, updates: usize) -> [Duration; 3] {
     let mut window: VecDeque<_> = (0..retained as u64).map(row).collect();
     let mut recursive = LinearFit::new(params);
     for index in 0..retained {
-        recursive.update(&window[index], None, || {
-            window.iter().take(index + 1).copied()
-        });
+        recursive.update(&window[index], None, || window.iter().take(index + 1).copied());
     }
     let mut next = retained as u64;
     let mut spent = [Duration::ZERO; 3];
@@ -112,8 +103,5 @@ fn main() {
             "plain_batch_over_recursive": ns[2] / ns[0],
         }));
     }
-    println!(
-        "{}",
-        serde_json::json!({"benchmark": "recursive", "full": full, "results": results})
-    );
+    println!("{}", serde_json::json!({"benchmark": "recursive", "full": full, "results": results}));
 }

@@ -20,22 +20,11 @@ fn main() -> Result<(), forepass::Error> {
         Contender::Baseline(Baseline::Median),
     ];
     let paths: Vec<_> = std::env::args_os().skip(1).map(Into::into).collect();
-    let (report, _) = replay(
-        &paths,
-        &contenders,
-        &Options::default(),
-        &Progress::default(),
-    )?;
+    let (report, _) = replay(&paths, &contenders, &Options::default(), &Progress::default())?;
     for result in &report.results {
-        println!(
-            "{}: {:.3} us a row",
-            result.fit,
-            result.cpu_us_per_row.unwrap_or(f64::NAN)
-        );
+        println!("{}: {:.3} us a row", result.fit, result.cpu_us_per_row.unwrap_or(f64::NAN));
         for (path, stats) in &result.by_input {
-            let mape = stats
-                .mape_pct
-                .map_or_else(|| "-".to_owned(), |mape| format!("{mape:.2} %"));
+            let mape = stats.mape_pct.map_or_else(|| "-".to_owned(), |mape| format!("{mape:.2} %"));
             let coverage = stats.coverage_pct.unwrap_or(0.0);
             println!("{:16} {mape:>12} {coverage:6.1} %  {path}", result.fit);
         }

@@ -43,10 +43,7 @@ impl<'a> Columns<'a> {
             };
             let (first_name, rows) = *first.get_or_insert((name, values.len()));
             if values.len() != rows {
-                return fault(format!(
-                    "{} rows, but {first_name} has {rows}",
-                    values.len()
-                ));
+                return fault(format!("{} rows, but {first_name} has {rows}", values.len()));
             }
             if columns[index].replace(values).is_some() {
                 return fault("given twice".to_owned());
@@ -61,10 +58,7 @@ impl<'a> Columns<'a> {
                 ));
             }
         }
-        Ok(Self {
-            columns,
-            rows: first.map_or(0, |(_, rows)| rows),
-        })
+        Ok(Self { columns, rows: first.map_or(0, |(_, rows)| rows) })
     }
 
     /// Number of rows.
@@ -113,17 +107,9 @@ impl<'a> Columns<'a> {
 /// Names the row at fault: `sum_prefill_tokens[17]`.
 pub(crate) fn in_row(error: Error, row: usize) -> Error {
     match error {
-        Error::Metrics {
-            code,
-            path,
-            message,
-        } => {
+        Error::Metrics { code, path, message } => {
             let column = path.strip_prefix("scheduled_requests.").unwrap_or(&path);
-            Error::Metrics {
-                code,
-                path: format!("{column}[{row}]"),
-                message,
-            }
+            Error::Metrics { code, path: format!("{column}[{row}]"), message }
         }
         other => other,
     }

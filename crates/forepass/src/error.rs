@@ -51,11 +51,7 @@ pub enum Error {
 impl Error {
     /// A configuration fault at a JSON path (empty for the whole document).
     pub fn config(code: &'static str, path: impl Into<String>, message: impl Into<String>) -> Self {
-        Self::Config {
-            code,
-            path: path.into(),
-            message: message.into(),
-        }
+        Self::Config { code, path: path.into(), message: message.into() }
     }
 
     /// A metrics fault at a JSON path (empty for the whole record).
@@ -64,11 +60,7 @@ impl Error {
         path: impl Into<String>,
         message: impl Into<String>,
     ) -> Self {
-        Self::Metrics {
-            code,
-            path: path.into(),
-            message: message.into(),
-        }
+        Self::Metrics { code, path: path.into(), message: message.into() }
     }
 
     /// A fault of a trace file, or of one line of it.
@@ -78,36 +70,19 @@ impl Error {
         line: Option<u64>,
         message: impl Into<String>,
     ) -> Self {
-        Self::Trace {
-            code,
-            file: file.into(),
-            line,
-            message: message.into(),
-        }
+        Self::Trace { code, file: file.into(), line, message: message.into() }
     }
 
     /// The same fault seen from an enclosing document: `prefix` is put before the path.
     #[must_use]
     pub fn within(self, prefix: &str) -> Self {
         match self {
-            Self::Config {
-                code,
-                path,
-                message,
-            } => Self::Config {
-                code,
-                path: join(prefix, &path),
-                message,
-            },
-            Self::Metrics {
-                code,
-                path,
-                message,
-            } => Self::Metrics {
-                code,
-                path: join(prefix, &path),
-                message,
-            },
+            Self::Config { code, path, message } => {
+                Self::Config { code, path: join(prefix, &path), message }
+            }
+            Self::Metrics { code, path, message } => {
+                Self::Metrics { code, path: join(prefix, &path), message }
+            }
             other => other,
         }
     }
@@ -126,14 +101,8 @@ impl Error {
     pub fn path(&self) -> String {
         match self {
             Self::Config { path, .. } | Self::Metrics { path, .. } => path.clone(),
-            Self::Trace {
-                file,
-                line: Some(line),
-                ..
-            } => format!("{file}:{line}"),
-            Self::Trace {
-                file, line: None, ..
-            } => file.clone(),
+            Self::Trace { file, line: Some(line), .. } => format!("{file}:{line}"),
+            Self::Trace { file, line: None, .. } => file.clone(),
             Self::Cancelled => String::new(),
         }
     }
@@ -150,11 +119,7 @@ pub(crate) fn join(prefix: &str, path: &str) -> String {
 }
 
 fn at(path: &str) -> String {
-    if path.is_empty() {
-        String::new()
-    } else {
-        format!("{path}: ")
-    }
+    if path.is_empty() { String::new() } else { format!("{path}: ") }
 }
 
 /// Deserializes JSON text and, where it fails, tells the JSON path of the value at fault.
@@ -188,13 +153,12 @@ pub(crate) fn from_json_value<'de, T: serde::Deserialize<'de>>(
 fn json_path(path: &serde_path_to_error::Path) -> String {
     use serde_path_to_error::Segment;
 
-    path.iter()
-        .fold(String::new(), |path, segment| match segment {
-            Segment::Seq { index } => join(&path, &format!("[{index}]")),
-            Segment::Map { key } => join(&path, key),
-            // A key that is no string, or the name of a variant: neither leads to a JSON value.
-            Segment::Unknown | Segment::Enum { .. } => path,
-        })
+    path.iter().fold(String::new(), |path, segment| match segment {
+        Segment::Seq { index } => join(&path, &format!("[{index}]")),
+        Segment::Map { key } => join(&path, key),
+        // A key that is no string, or the name of a variant: neither leads to a JSON value.
+        Segment::Unknown | Segment::Enum { .. } => path,
+    })
 }
 
 #[cfg(test)]
@@ -205,14 +169,8 @@ mod tests {
     fn an_error_says_where_before_what() {
         let error = Error::config("invalid_value", "fit.kind", "must be one of: ...");
         assert_eq!(error.to_string(), "fit.kind: must be one of: ...");
-        assert_eq!(
-            Error::trace("malformed", "a.csv", Some(7), "x").to_string(),
-            "a.csv:7: x"
-        );
-        assert_eq!(
-            Error::trace("unreadable", "a.csv", None, "x").path(),
-            "a.csv"
-        );
+        assert_eq!(Error::trace("malformed", "a.csv", Some(7), "x").to_string(), "a.csv:7: x");
+        assert_eq!(Error::trace("unreadable", "a.csv", None, "x").path(), "a.csv");
     }
 
     #[test]

@@ -92,12 +92,8 @@ pub struct Forecast {
 
 impl Forecast {
     /// The forecast of an iteration without work.
-    pub(crate) const IDLE: Self = Self {
-        ms: Some(0.0),
-        source: Some(Source::Idle),
-        kind: None,
-        reason: None,
-    };
+    pub(crate) const IDLE: Self =
+        Self { ms: Some(0.0), source: Some(Source::Idle), kind: None, reason: None };
 
     /// Name of the kind of work, `idle` where there is none.
     pub fn kind_name(&self) -> &'static str {

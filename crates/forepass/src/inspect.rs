@@ -147,10 +147,7 @@ fn inspect_one(mut reader: TraceReader) -> Result<InputInspection> {
         if let Some(worker) = workers.get_mut(iteration.worker_id()) {
             worker.count(ranks);
         } else {
-            workers
-                .entry(iteration.worker_id().to_owned())
-                .or_default()
-                .count(ranks);
+            workers.entry(iteration.worker_id().to_owned()).or_default().count(ranks);
         }
         let workload = Workload::of(ranks, WorkerType::Aggregated, &FeatureWeights::default());
         match (workload, observed_ms(ranks)) {
@@ -175,14 +172,8 @@ fn inspect_one(mut reader: TraceReader) -> Result<InputInspection> {
         idle,
         rejected,
         skipped: summary.skipped.clone(),
-        workers: workers
-            .into_iter()
-            .map(|(id, counters)| (id, counters.worker))
-            .collect(),
-        kinds: kinds
-            .into_iter()
-            .map(|(kind, values)| (kind.name(), kind_of(values)))
-            .collect(),
+        workers: workers.into_iter().map(|(id, counters)| (id, counters.worker)).collect(),
+        kinds: kinds.into_iter().map(|(kind, values)| (kind.name(), kind_of(values))).collect(),
         faults: summary.faults.iter().map(ToString::to_string).collect(),
         warnings: summary.warnings.clone(),
     })
@@ -190,19 +181,10 @@ fn inspect_one(mut reader: TraceReader) -> Result<InputInspection> {
 
 fn kind_of([latency_ms, attention, ffn]: Values) -> KindInspection {
     let rows = latency_ms.len() as u64;
-    let (latency_ms, attention, ffn) = (
-        Spread::of(latency_ms),
-        Spread::of(attention),
-        Spread::of(ffn),
-    );
+    let (latency_ms, attention, ffn) =
+        (Spread::of(latency_ms), Spread::of(attention), Spread::of(ffn));
     let varies = attention.max > attention.min || ffn.max > ffn.min;
-    KindInspection {
-        rows,
-        learnable: rows >= LEARNABLE && varies,
-        latency_ms,
-        attention,
-        ffn,
-    }
+    KindInspection { rows, learnable: rows >= LEARNABLE && varies, latency_ms, attention, ffn }
 }
 
 /// A worker's records as they come, with the latest counter of each rank.
@@ -257,13 +239,7 @@ mod tests {
         assert_eq!(found.skipped["malformed"], 1);
         assert_eq!(found.rejected["no_positive_time"], 1);
         // Counters 3 and 4 are missing; the restart of b is no gap.
-        assert_eq!(
-            (
-                found.workers["a"].counter_gaps,
-                found.workers["b"].counter_gaps
-            ),
-            (2, 0)
-        );
+        assert_eq!((found.workers["a"].counter_gaps, found.workers["b"].counter_gaps), (2, 0));
         let decode = &found.kinds["pure_decode"];
         assert_eq!((decode.rows, decode.learnable), (4, false));
         assert_eq!((decode.latency_ms.min, decode.latency_ms.max), (10.0, 30.0));

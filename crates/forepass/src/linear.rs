@@ -9,9 +9,6 @@ use crate::workload::FEATURES;
 /// Columns of the statistics: the features and the latency.
 pub const COLUMNS: usize = FEATURES + 1;
 
-/// Standard deviation, relative to the mean, up to which a feature counts as constant.
-const CONSTANT: f64 = 1e-12;
-
 /// Largest correlation of latency with a feature that leaves open whether there is any load
 /// signal; rounding in recursive statistics must not decide that.
 const FAINT: f64 = 1e-9;
@@ -83,44 +80,17 @@ pub fn fit(
     statistics: &Centred<COLUMNS>,
     params: &LinearParams,
 ) -> (Result<LinearModel, Unready>, bool) {
-    let Centred {
-        count,
-        ref mean,
-        ref scatter,
-        ..
-    } = *statistics;
+    let Centred { count, ref mean, ref scatter, .. } = *statistics;
     if count < params.min_observations || count == 0 {
         return (Err(Unready::Cold), true);
     }
-    let mut problem = NormalEquations {
-        gram: [[0.0; FEATURES]; FEATURES],
-        rhs: [0.0; FEATURES],
-        target: scatter[FEATURES][FEATURES],
-    };
-    let mut decided = true;
-    let mut active = [false; FEATURES];
-    for i in 0..FEATURES {
-        // Deviation against a multiple of the mean, both squared and times the count.
-        let threshold = CONSTANT * mean[i];
-        let threshold = threshold * threshold * count as f64;
-        active[i] = scatter[i][i] > threshold;
-        decided &= !(scatter[i][i] > threshold / 100.0 && scatter[i][i] < threshold * 100.0);
-        if !scatter[i][i].is_finite() || !threshold.is_finite() {
-            return (Err(Unready::Unsolvable), false);
-        }
+    if !scatter.as_flattened().iter().chain(mean).all(|value| value.is_finite()) {
+        return (Err(Unready::Unsolvable), false);
     }
+    let (problem, mut decided) = statistics.regression::<FEATURES>();
+    let active: [bool; FEATURES] = std::array::from_fn(|i| problem.gram[i][i] > 0.0);
     if !active.contains(&true) {
         return (Err(Unready::ConstantLoad), decided);
-    }
-    for i in 0..FEATURES {
-        for j in 0..FEATURES {
-            if active[i] && active[j] {
-                problem.gram[i][j] = scatter[i][j];
-            }
-        }
-        if active[i] {
-            problem.rhs[i] = scatter[i][FEATURES];
-        }
     }
     let Some(solution) = nnls::solve(&problem, params.singular_ridge_scale) else {
         return (Err(Unready::Unsolvable), false);
@@ -132,20 +102,10 @@ pub fn fit(
         center: std::array::from_fn(|i| mean[i]),
         prices: solution.coefficients,
     };
-    if !model.latency_ms.is_finite() {
-        return (Err(Unready::Unsolvable), false);
-    }
     // With no more rows than features, a flat line through them is all that can be asked for.
     let active_count = active.iter().filter(|&&is_active| is_active).count();
     let usable = count <= active_count || model.prices.iter().any(|&price| price > 0.0);
-    (
-        if usable {
-            Ok(model)
-        } else {
-            Err(Unready::NoLoadSignal)
-        },
-        decided,
-    )
+    (if usable { Ok(model) } else { Err(Unready::NoLoadSignal) }, decided)
 }
 
 /// Whether one active feature clearly rises with latency, or all clearly fall.
@@ -177,6 +137,8 @@ pub struct LinearFit {
     moments: Moments<COLUMNS>,
     model: Result<LinearModel, Unready>,
     rebuilds: Rebuilds,
+    /// Insertions and evictions since the last rebuild that was scheduled.
+    clock: u64,
 }
 
 impl LinearFit {
@@ -187,6 +149,7 @@ impl LinearFit {
             moments: Moments::default(),
             model: Err(Unready::Cold),
             rebuilds: Rebuilds::default(),
+            clock: 0,
         }
     }
 
@@ -214,9 +177,10 @@ impl LinearFit {
             self.moments.remove(row);
         }
         let mut statistics = self.moments.centred();
-        let interval = self.params.rebuild_interval.unwrap_or(u64::MAX);
+        self.clock = self.clock.saturating_add(1 + u64::from(evicted.is_some()));
         let mut rebuilt = true;
-        if self.moments.mutations() >= interval {
+        if self.params.rebuild_interval.is_some_and(|interval| self.clock >= interval) {
+            self.clock = 0;
             self.rebuilds.scheduled = self.rebuilds.scheduled.saturating_add(1);
         } else if !statistics.is_sound {
             self.rebuilds.recovery = self.rebuilds.recovery.saturating_add(1);
@@ -259,14 +223,8 @@ mod tests {
     }
 
     /// Features of specification vector 10.
-    const SPREAD: [[f64; 2]; 6] = [
-        [1.0, 2.0],
-        [2.0, 7.0],
-        [4.0, 3.0],
-        [8.0, 11.0],
-        [16.0, 5.0],
-        [32.0, 13.0],
-    ];
+    const SPREAD: [[f64; 2]; 6] =
+        [[1.0, 2.0], [2.0, 7.0], [4.0, 3.0], [8.0, 11.0], [16.0, 5.0], [32.0, 13.0]];
 
     #[test]
     fn a_plane_is_recovered() {
@@ -285,9 +243,7 @@ mod tests {
     #[test]
     fn a_constant_feature_has_no_price() {
         // Specification vector 12: x = (i, 7), y = 2 + 4i; (10, 70) gives 42.
-        let rows: Vec<_> = (1..=6)
-            .map(|i| [f64::from(i), 7.0, 2.0 + 4.0 * f64::from(i)])
-            .collect();
+        let rows: Vec<_> = (1..=6).map(|i| [f64::from(i), 7.0, 2.0 + 4.0 * f64::from(i)]).collect();
         let model = fitted(&rows);
         assert_eq!(model.prices[1], 0.0);
         assert!(close(model.value(&[10.0, 70.0]), 42.0, 1e-14));
@@ -317,10 +273,7 @@ mod tests {
             [36000.0, 32.0, 41.0],
             [80000.0, 64.0, 84.8],
         ];
-        let params = LinearParams {
-            min_observations: 4,
-            ..LinearParams::default()
-        };
+        let params = LinearParams { min_observations: 4, ..LinearParams::default() };
         let model = batch(&rows, &params).unwrap();
         assert_eq!(model.prices[1], 0.0);
         assert!(close(model.value(&[0.0, 0.0]), 5.4403, 1e-4));
@@ -332,15 +285,9 @@ mod tests {
     #[test]
     fn dependent_features_give_the_earlier_one_the_price() {
         // Specification vector 15: x = (a, 2a), y = 7 + 3a: 28 at (7, 14) whatever the ridge.
-        let rows: Vec<_> = (1..=6)
-            .map(f64::from)
-            .map(|a| [a, 2.0 * a, 7.0 + 3.0 * a])
-            .collect();
+        let rows: Vec<_> = (1..=6).map(f64::from).map(|a| [a, 2.0 * a, 7.0 + 3.0 * a]).collect();
         for singular_ridge_scale in [0.0, 1e-9, 0.25] {
-            let params = LinearParams {
-                singular_ridge_scale,
-                ..LinearParams::default()
-            };
+            let params = LinearParams { singular_ridge_scale, ..LinearParams::default() };
             let model = batch(&rows, &params).unwrap();
             assert!(close(model.value(&[7.0, 14.0]), 28.0, 1e-12));
             assert_eq!(model.prices[1], 0.0);
@@ -351,31 +298,19 @@ mod tests {
     fn without_a_load_signal_there_is_no_line() {
         // Specification vector 16, and case B14: latency constant while load varies.
         let constant_load = [[3.0, 4.0, 10.0]; 6];
-        assert_eq!(
-            batch(&constant_load, &LinearParams::default()),
-            Err(Unready::ConstantLoad)
-        );
+        assert_eq!(batch(&constant_load, &LinearParams::default()), Err(Unready::ConstantLoad));
         let rows = |latency: fn(f64) -> f64| {
-            (0..10)
-                .map(f64::from)
-                .map(|x| [x, 2.0 * x, latency(x)])
-                .collect::<Vec<_>>()
+            (0..10).map(f64::from).map(|x| [x, 2.0 * x, latency(x)]).collect::<Vec<_>>()
         };
         let params = LinearParams::default();
-        assert_eq!(
-            batch(&rows(|x| 100.0 - x), &params),
-            Err(Unready::NoLoadSignal)
-        );
+        assert_eq!(batch(&rows(|x| 100.0 - x), &params), Err(Unready::NoLoadSignal));
         assert_eq!(batch(&rows(|_| 12.0), &params), Err(Unready::NoLoadSignal));
     }
 
     #[test]
     fn no_more_rows_than_features_may_be_flat() {
         // Specification vector 17, min_observations 2.
-        let params = LinearParams {
-            min_observations: 2,
-            ..LinearParams::default()
-        };
+        let params = LinearParams { min_observations: 2, ..LinearParams::default() };
         assert!(batch(&[[0.0, 0.0, 2.0], [1.0, 1.0, 1.0]], &params).is_ok());
         let one_active = [[0.0, 0.0, 2.0], [1.0, 0.0, 1.0]];
         assert_eq!(batch(&one_active, &params), Err(Unready::NoLoadSignal));
@@ -399,10 +334,7 @@ mod tests {
     #[test]
     fn values_that_overflow_have_no_fit() {
         // Specification vector 35: latencies f64::MAX and 1.
-        let params = LinearParams {
-            min_observations: 2,
-            ..LinearParams::default()
-        };
+        let params = LinearParams { min_observations: 2, ..LinearParams::default() };
         let rows = [[0.0, 0.0, f64::MAX], [1.0, 1.0, 1.0]];
         assert!(batch(&rows, &params).is_err());
         let mut recursive = LinearFit::new(params);
@@ -413,13 +345,10 @@ mod tests {
 
     /// Feeds rows through a window and counts the inputs at which statistics were rebuilt on time.
     fn scheduled_at(interval: Option<u64>, capacity: usize, inputs: usize) -> Vec<usize> {
-        let params = LinearParams {
-            rebuild_interval: interval,
-            ..LinearParams::default()
-        };
+        let params = LinearParams { rebuild_interval: interval, ..LinearParams::default() };
         let mut recursive = LinearFit::new(params);
         // Features that are never collinear, so that no other rebuild resets the clock.
-        let row = |i: usize| [(i * i % 7) as f64, (i % 5) as f64, 10.0 + (i % 5) as f64];
+        let row = |i: usize| [(i * i % 7) as f64, (i % 2) as f64, 10.0 + (i % 2) as f64];
         let mut due = Vec::new();
         for i in 0..inputs {
             let first = (i + 1).saturating_sub(capacity);

@@ -147,15 +147,10 @@ impl ForwardPassMetrics {
             return Err(Error::metrics(
                 "unsupported_version",
                 "version",
-                format!(
-                    "ForwardPassMetrics version {} is not {FPM_VERSION}",
-                    self.version
-                ),
+                format!("ForwardPassMetrics version {} is not {FPM_VERSION}", self.version),
             ));
         }
-        self.scheduled_requests
-            .check()
-            .map_err(|error| error.within("scheduled_requests"))
+        self.scheduled_requests.check().map_err(|error| error.within("scheduled_requests"))
     }
 }
 
@@ -301,15 +296,9 @@ mod tests {
             for lists in [None, Some(vec![128, 1])] {
                 metrics.timing_scope.clone_from(&timing_scope);
                 metrics.scheduled_requests.extend_lengths.clone_from(&lists);
-                metrics
-                    .scheduled_requests
-                    .past_kv_lengths
-                    .clone_from(&lists);
+                metrics.scheduled_requests.past_kv_lengths.clone_from(&lists);
                 let text = serde_json::to_string(&metrics).unwrap();
-                assert_eq!(
-                    serde_json::from_str::<ForwardPassMetrics>(&text).unwrap(),
-                    metrics
-                );
+                assert_eq!(serde_json::from_str::<ForwardPassMetrics>(&text).unwrap(), metrics);
                 assert_eq!(text.contains("timing_scope"), timing_scope.is_some());
                 assert_eq!(text.contains("extend_lengths"), lists.is_some());
             }
@@ -321,27 +310,15 @@ mod tests {
         let mut metrics = ForwardPassMetrics::default();
         assert!(metrics.check().is_ok());
         metrics.version = 999;
-        assert_eq!(
-            fault(&metrics),
-            ("unsupported_version", "version".to_owned())
-        );
-        assert!(
-            metrics
-                .check()
-                .unwrap_err()
-                .to_string()
-                .contains("999 is not 1")
-        );
+        assert_eq!(fault(&metrics), ("unsupported_version", "version".to_owned()));
+        assert!(metrics.check().unwrap_err().to_string().contains("999 is not 1"));
     }
 
     #[test]
     fn tokens_without_requests_are_refused() {
         for (metrics, field) in [
             (ForwardPassMetrics::prefill(0, 1, 0), "sum_prefill_tokens"),
-            (
-                ForwardPassMetrics::prefill(0, 0, 1),
-                "sum_prefill_kv_tokens",
-            ),
+            (ForwardPassMetrics::prefill(0, 0, 1), "sum_prefill_kv_tokens"),
             (ForwardPassMetrics::decode(0, 1), "sum_decode_kv_tokens"),
         ] {
             let path = format!("scheduled_requests.{field}");
@@ -360,21 +337,13 @@ mod tests {
     fn a_counter_beyond_2_to_the_53_is_refused() {
         assert!(ForwardPassMetrics::decode(1, 1 << 53).check().is_ok());
         let (code, path) = fault(&ForwardPassMetrics::decode(1, (1 << 53) + 1));
-        assert_eq!(
-            (code, &*path),
-            ("invalid_field", "scheduled_requests.sum_decode_kv_tokens")
-        );
+        assert_eq!((code, &*path), ("invalid_field", "scheduled_requests.sum_decode_kv_tokens"));
     }
 
     #[test]
     fn an_impossible_duration_is_not_a_malformed_record() {
         for wall_time in [0.0, -1.0, 1e9, f64::NAN, f64::INFINITY] {
-            assert!(
-                ForwardPassMetrics::decode(1, 1)
-                    .with_wall_time(wall_time)
-                    .check()
-                    .is_ok()
-            );
+            assert!(ForwardPassMetrics::decode(1, 1).with_wall_time(wall_time).check().is_ok());
         }
     }
 
@@ -387,11 +356,7 @@ mod tests {
             metrics
         };
         // Speculative decode: the sums need not match the counters.
-        assert!(
-            with_lists(Some(vec![8, 4]), Some(vec![0, 16]))
-                .check()
-                .is_ok()
-        );
+        assert!(with_lists(Some(vec![8, 4]), Some(vec![0, 16])).check().is_ok());
         for (extend, past, field) in [
             (Some(vec![8, 1]), None, "past_kv_lengths"),
             (None, Some(vec![0, 16]), "extend_lengths"),

@@ -87,11 +87,7 @@ impl ForwardPassModel {
         let (bins, max_observations) = (config.bins_per_axis(), config.max_observations());
         let kinds = config.worker_type().kinds().iter();
         let stores = kinds.map(|&kind| Store::new(kind, bins, max_observations, config.fit()));
-        Self {
-            stores: stores.collect(),
-            config,
-            counts: Counts::default(),
-        }
+        Self { stores: stores.collect(), config, counts: Counts::default() }
     }
 
     /// The configuration in its canonical normal form.
@@ -133,8 +129,7 @@ impl ForwardPassModel {
             .iter()
             .enumerate()
             .map(|(index, ranks)| {
-                self.workload(ranks.as_ref())
-                    .map_err(|error| error.within(&format!("[{index}]")))
+                self.workload(ranks.as_ref()).map_err(|error| error.within(&format!("[{index}]")))
             })
             .collect::<Result<Vec<_>>>()?;
         for (workload, ranks) in workloads.into_iter().zip(iterations) {
@@ -151,10 +146,7 @@ impl ForwardPassModel {
         let records = (0..columns.len())
             .map(|row| {
                 let record = columns.record(row)?;
-                Ok((
-                    self.workload(from_ref(&record))?,
-                    observed_ms(from_ref(&record)),
-                ))
+                Ok((self.workload(from_ref(&record))?, observed_ms(from_ref(&record))))
             })
             .enumerate()
             .map(|(row, record)| record.map_err(|error| in_row(error, row)))
@@ -175,15 +167,9 @@ impl ForwardPassModel {
             self.counts.idle = self.counts.idle.saturating_add(1);
             return Observed::Idle;
         };
-        match (
-            observed,
-            self.stores.iter_mut().find(|store| store.kind() == kind),
-        ) {
+        match (observed, self.stores.iter_mut().find(|store| store.kind() == kind)) {
             (Ok(latency_ms), Some(store)) => {
-                store.observe(Observation {
-                    features,
-                    latency_ms,
-                });
+                store.observe(Observation { features, latency_ms });
                 self.counts.accepted = self.counts.accepted.saturating_add(1);
                 Observed::Learned(kind, latency_ms)
             }
@@ -218,8 +204,7 @@ impl ForwardPassModel {
         let Some(workload) = workload else {
             return Forecast::IDLE;
         };
-        self.store(workload.kind)
-            .map_or(Forecast::IDLE, |store| store.forecast(&workload.features))
+        self.store(workload.kind).map_or(Forecast::IDLE, |store| store.forecast(&workload.features))
     }
 
     /// Predicts single-rank iterations given as columns; NaN where the latency is not known.
@@ -235,12 +220,8 @@ impl ForwardPassModel {
             ));
         }
         for (row, ms) in predicted_ms.iter_mut().enumerate() {
-            let predicted = columns
-                .record(row)
-                .and_then(|record| self.predict(from_ref(&record)));
-            *ms = predicted
-                .map_err(|error| in_row(error, row))?
-                .unwrap_or(f64::NAN);
+            let predicted = columns.record(row).and_then(|record| self.predict(from_ref(&record)));
+            *ms = predicted.map_err(|error| in_row(error, row))?.unwrap_or(f64::NAN);
         }
         Ok(())
     }

@@ -7,28 +7,37 @@
 //! [`Centred::is_sound`] says when to rebuild: the anchor has become remote from the data, or
 //! something so large has left that even the doubled precision is used up.
 
-/// A sum carried in two parts, so that what cancels does not take small terms with it.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Sum {
-    value: f64,
-    error: f64,
+use crate::nnls::NormalEquations;
+
+/// Sums carried in two parts, so that what cancels does not take small terms with it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Sums<const D: usize> {
+    values: [f64; D],
+    errors: [f64; D],
 }
 
-impl Sum {
-    fn add(&mut self, term: f64) {
-        let total = self.value + term;
-        let virtual_term = total - self.value;
-        self.error += (self.value - (total - virtual_term)) + (term - virtual_term);
-        self.value = total;
+impl<const D: usize> Sums<D> {
+    const ZERO: Self = Self { values: [0.0; D], errors: [0.0; D] };
+
+    /// Adds `factor` times each term.
+    fn add(&mut self, factor: f64, terms: &[f64; D]) {
+        let sums = self.values.iter_mut().zip(&mut self.errors);
+        for ((value, error), &term) in sums.zip(terms) {
+            let term = factor * term;
+            let total = *value + term;
+            let virtual_term = total - *value;
+            *error += (*value - (total - virtual_term)) + (term - virtual_term);
+            *value = total;
+        }
     }
 
-    fn total(self) -> f64 {
-        self.value + self.error
+    fn total(&self, i: usize) -> f64 {
+        self.values[i] + self.errors[i]
     }
 }
 
 /// Remoteness of the anchor, in squared standard deviations, above which sums lose digits.
-const REMOTE_ANCHOR: f64 = 4.0;
+const REMOTE_ANCHOR: f64 = 1.0;
 
 /// Ratio of the largest scatter seen since the last rebuild to the present one above which the
 /// doubled precision (2^-104) no longer leaves thirteen digits.
@@ -52,12 +61,11 @@ const EXHAUSTED: f64 = 1e12;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moments<const D: usize> {
     count: usize,
-    mutations: u64,
     damaged: bool,
     anchor: [f64; D],
-    sums: [Sum; D],
-    /// Sums of products of differences from the anchor; entries above the diagonal are unused.
-    products: [[Sum; D]; D],
+    sums: Sums<D>,
+    /// Sums of products of differences from the anchor.
+    products: [Sums<D>; D],
     /// Largest value that each diagonal entry of `products` has had since the last rebuild.
     peaks: [f64; D],
 }
@@ -66,11 +74,10 @@ impl<const D: usize> Default for Moments<D> {
     fn default() -> Self {
         Self {
             count: 0,
-            mutations: 0,
             damaged: false,
             anchor: [0.0; D],
-            sums: [Sum::default(); D],
-            products: [[Sum::default(); D]; D],
+            sums: Sums::<D>::ZERO,
+            products: [Sums::<D>::ZERO; D],
             peaks: [0.0; D],
         }
     }
@@ -80,11 +87,6 @@ impl<const D: usize> Moments<D> {
     /// Number of rows that are in.
     pub fn count(&self) -> usize {
         self.count
-    }
-
-    /// Insertions and removals since the last rebuild.
-    pub fn mutations(&self) -> u64 {
-        self.mutations
     }
 
     /// Adds one row.
@@ -100,12 +102,7 @@ impl<const D: usize> Moments<D> {
     pub fn remove(&mut self, row: &[f64; D]) {
         match self.count {
             0 => self.damaged = true,
-            1 => {
-                *self = Self {
-                    mutations: self.mutations.saturating_add(1),
-                    ..Self::default()
-                }
-            }
+            1 => *self = Self::default(),
             _ => {
                 self.count -= 1;
                 self.accumulate(row, -1.0);
@@ -116,39 +113,33 @@ impl<const D: usize> Moments<D> {
     /// Starts again from the given rows, anchored at their means.
     pub fn rebuild(&mut self, rows: impl Iterator<Item = [f64; D]> + Clone) {
         *self = Self::default();
-        let mut shift = [Sum::default(); D];
+        let mut shift = Sums::<D>::ZERO;
         let mut first = [0.0; D];
         for row in rows.clone() {
             if self.count == 0 {
                 first = row;
             }
             self.count += 1;
-            for i in 0..D {
-                shift[i].add(row[i] - first[i]);
-            }
+            shift.add(1.0, &std::array::from_fn(|i| row[i] - first[i]));
         }
         // A constant column is anchored exactly at its constant, so that its scatter is zero.
         for i in 0..D {
-            self.anchor[i] = first[i] + shift[i].total() / self.count.max(1) as f64;
+            self.anchor[i] = first[i] + shift.total(i) / self.count.max(1) as f64;
         }
         for row in rows {
             self.accumulate(&row, 1.0);
         }
-        self.mutations = 0;
     }
 
     fn accumulate(&mut self, row: &[f64; D], sign: f64) {
-        self.mutations = self.mutations.saturating_add(1);
-        let mut difference = [0.0; D];
+        let difference: [f64; D] = std::array::from_fn(|i| row[i] - self.anchor[i]);
+        self.sums.add(sign, &difference);
         for i in 0..D {
-            difference[i] = row[i] - self.anchor[i];
-        }
-        for i in 0..D {
-            self.sums[i].add(sign * difference[i]);
-            for j in 0..=i {
-                self.products[i][j].add(sign * (difference[i] * difference[j]));
+            // A difference of zero, as in an unused column, adds nothing.
+            if difference[i] != 0.0 {
+                self.products[i].add(sign * difference[i], &difference);
+                self.peaks[i] = self.peaks[i].max(self.products[i].values[i]);
             }
-            self.peaks[i] = self.peaks[i].max(self.products[i][i].value);
         }
     }
 
@@ -161,22 +152,21 @@ impl<const D: usize> Moments<D> {
             scatter: [[0.0; D]; D],
             is_sound: !self.damaged,
         };
+        let sums: [f64; D] = std::array::from_fn(|i| self.sums.total(i));
         for i in 0..D {
-            let sum = self.sums[i].total();
-            centred.mean[i] = self.anchor[i] + sum * share;
-            for j in 0..=i {
-                let correction = sum * (self.sums[j].total() * share);
-                let scatter = self.products[i][j].total() - correction;
-                centred.scatter[i][j] = scatter;
-                centred.scatter[j][i] = scatter;
-                if i == j {
-                    centred.is_sound &= scatter.is_finite()
-                        && correction <= REMOTE_ANCHOR * scatter
-                        && self.peaks[i] <= EXHAUSTED * scatter;
-                }
+            centred.mean[i] = self.anchor[i] + sums[i] * share;
+            let products = &self.products[i];
+            for j in 0..D {
+                // Commutative term by term, so that the result is symmetric.
+                centred.scatter[i][j] =
+                    (products.values[j] + products.errors[j]) - sums[i] * sums[j] * share;
             }
+            let scatter = centred.scatter[i][i];
+            centred.is_sound &= scatter.is_finite()
+                && sums[i] * sums[i] * share <= REMOTE_ANCHOR * scatter
+                && self.peaks[i] <= EXHAUSTED * scatter;
             // Rounding must not make a sum of squares negative; NaN must stay visible.
-            if centred.scatter[i][i] < 0.0 {
+            if scatter < 0.0 {
                 centred.scatter[i][i] = 0.0;
             }
         }
@@ -216,6 +206,46 @@ pub struct Centred<const D: usize> {
     pub is_sound: bool,
 }
 
+/// Standard deviation, relative to the mean, up to which a column counts as constant.
+const CONSTANT: f64 = 1e-12;
+
+/// Whether the deviations of a column are within rounding of its mean.
+pub(crate) fn is_constant(scatter: f64, mean: f64, count: usize) -> bool {
+    let deviation = CONSTANT * mean;
+    scatter <= deviation * deviation * count as f64
+}
+
+impl<const D: usize> Centred<D> {
+    /// Whether column `i` varies, and whether it is clear of the threshold of that.
+    pub(crate) fn varies(&self, i: usize) -> (bool, bool) {
+        let is_constant =
+            |factor: f64| is_constant(factor * self.scatter[i][i], self.mean[i], self.count);
+        (!is_constant(1.0), is_constant(100.0) || !is_constant(0.01))
+    }
+
+    /// The least-squares problem of the last column on the `P` before it, those that vary; and
+    /// whether it is clear of each that it does or does not.
+    pub(crate) fn regression<const P: usize>(&self) -> (NormalEquations<P>, bool) {
+        const { assert!(P + 1 == D, "the last column is the target") };
+        let mut problem =
+            NormalEquations { gram: [[0.0; P]; P], rhs: [0.0; P], target: self.scatter[P][P] };
+        let mut active = [false; P];
+        let mut all_clear = true;
+        for i in 0..P {
+            let (varies, is_clear) = self.varies(i);
+            active[i] = varies;
+            all_clear &= is_clear;
+        }
+        for i in (0..P).filter(|&i| active[i]) {
+            problem.rhs[i] = self.scatter[i][P];
+            for j in (0..P).filter(|&j| active[j]) {
+                problem.gram[i][j] = self.scatter[i][j];
+            }
+        }
+        (problem, all_clear)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -241,11 +271,7 @@ mod tests {
         moments.insert(&[4.0, 0.0, 9.0]);
         assert_eq!([0, 1, 2].map(|i| moments.mean(i)), [2.0, 0.0, 5.0]);
         assert_eq!(
-            [
-                moments.scatter(0, 0),
-                moments.scatter(0, 2),
-                moments.scatter(2, 2)
-            ],
+            [moments.scatter(0, 0), moments.scatter(0, 2), moments.scatter(2, 2)],
             [8.0, 16.0, 32.0]
         );
         moments.remove(&[0.0, 0.0, 1.0]);
@@ -256,9 +282,8 @@ mod tests {
     #[test]
     fn an_outlier_that_left_is_noticed_and_a_rebuild_restores_exact_zero() {
         // Specification vector 24: x = (10, i) throughout, and one outlier on every column.
-        let rows: Vec<[f64; 3]> = (0..5)
-            .map(|i| [10.0, f64::from(i), 3.0 * f64::from(i)])
-            .collect();
+        let rows: Vec<[f64; 3]> =
+            (0..5).map(|i| [10.0, f64::from(i), 3.0 * f64::from(i)]).collect();
         let mut moments = of(&rows);
         let outlier = [1e12, 1e6, 1e12];
         moments.insert(&outlier);
@@ -322,11 +347,7 @@ mod tests {
         let mean = [0, 1]
             .map(|i| rows[0][i] + rows.iter().map(|row| row[i] - rows[0][i]).sum::<f64>() / n);
         let scatter = [0, 1].map(|i| {
-            [0, 1].map(|j| {
-                rows.iter()
-                    .map(|row| (row[i] - mean[i]) * (row[j] - mean[j]))
-                    .sum()
-            })
+            [0, 1].map(|j| rows.iter().map(|row| (row[i] - mean[i]) * (row[j] - mean[j])).sum())
         });
         (mean, scatter)
     }

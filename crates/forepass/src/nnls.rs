@@ -30,7 +30,7 @@ pub struct Solution<const P: usize> {
 
 /// Squared distance from the span of other columns, relative to a column's squared length, above
 /// which a column is clearly apart, and below which it clearly depends on them.
-const APART: f64 = 1e-4;
+const APART: f64 = 1e-6;
 const CLEARLY_DEPENDENT: f64 = 1e-13;
 
 /// A gradient this small, for a target and a column of about unit length, is rounding.
@@ -85,10 +85,7 @@ pub fn solve_from<const P: usize>(
     let quick = whole.and_then(|whole| {
         certified(problem, usable, whole)
             .or_else(|| optimum_on(problem, likely & usable))
-            .map(|solution| Solution {
-                is_decided: whole.is_apart(),
-                ..solution
-            })
+            .map(|solution| Solution { is_decided: whole.is_apart(), ..solution })
     });
     quick.or_else(|| {
         let unit = UnitProblem::of(problem)?;
@@ -125,9 +122,15 @@ fn certified<const P: usize>(
     Face { x, .. }: Face<P>,
 ) -> Option<Solution<P>> {
     let NormalEquations { gram, rhs, target } = problem;
+    let mut gradients = *rhs;
+    for j in bits(mask) {
+        for (gradient, product) in gradients.iter_mut().zip(&gram[j]) {
+            *gradient -= x[j] * product;
+        }
+    }
     let mut sse = *target;
     for i in 0..P {
-        let gradient = (0..P).fold(rhs[i], |gradient, j| gradient - gram[i][j] * x[j]);
+        let gradient = gradients[i];
         let squared_length = gram[i][i] * target;
         let is_optimal = if mask >> i & 1 == 1 {
             let clear = CLEARLY_POSITIVE * CLEARLY_POSITIVE * target;
@@ -188,49 +191,36 @@ fn factorised<const P: usize>(
     ridge: f64,
 ) -> Face<P> {
     let diagonal = 1.0 + ridge * f64::from(mask.count_ones() + 1);
-    // The factors L D Lᵀ, with the reciprocals of D; unused rows stay zero.
-    let mut lower = [[0.0; P]; P];
-    let mut per_pivot = [0.0; P];
+    // Elimination from the top, with whole rows at a time; rows not in `mask` stay out.
+    let mut rows = *gram;
     let mut x = [0.0; P];
-    let mut independence = f64::INFINITY;
-    for i in 0..P {
-        if mask >> i & 1 == 0 {
-            continue;
-        }
-        let mut entries = [0.0; P];
-        let mut pivot = gram[i][i] * diagonal;
+    for i in bits(mask) {
+        rows[i][i] *= diagonal;
         x[i] = rhs[i];
-        for j in 0..i {
-            if mask >> j & 1 == 1 {
-                entries[j] = gram[i][j];
-                for k in 0..j {
-                    entries[j] -= entries[k] * lower[j][k];
-                }
-                lower[i][j] = entries[j] * per_pivot[j];
-                pivot -= entries[j] * lower[i][j];
-                x[i] -= lower[i][j] * x[j];
-            }
+    }
+    let mut per_pivot = [0.0; P];
+    let mut independence = f64::INFINITY;
+    for i in bits(mask) {
+        let (row, known) = (rows[i], x[i]);
+        let relative = row[i] / gram[i][i];
+        if relative <= DEPENDENT || relative.is_nan() {
+            return Face { x, independence: relative.max(0.0) };
         }
-        per_pivot[i] = 1.0 / pivot;
-        let relative = pivot / gram[i][i];
-        // A NaN counts as dependent.
-        independence = if relative >= independence {
-            independence
-        } else {
-            relative
-        };
-        if !(independence > DEPENDENT) {
-            return Face {
-                x,
-                independence: independence.max(0.0),
-            };
+        independence = independence.min(relative);
+        per_pivot[i] = 1.0 / row[i];
+        for j in bits(mask & !((2 << i) - 1)) {
+            let factor = rows[j][i] * per_pivot[i];
+            for (entry, above) in rows[j].iter_mut().zip(&row) {
+                *entry -= factor * above;
+            }
+            x[j] -= factor * known;
         }
     }
-    for i in (0..P).rev() {
-        x[i] *= per_pivot[i];
+    for i in bits(mask).rev() {
         for k in i + 1..P {
-            x[i] -= lower[k][i] * x[k];
+            x[i] -= rows[i][k] * x[k];
         }
+        x[i] *= per_pivot[i];
     }
     Face { x, independence }
 }
@@ -247,12 +237,7 @@ pub fn solve_face<const P: usize>(
     let unit = UnitProblem::of(problem)?;
     let face = unit.face(mask, ridge)?;
     let is_decided = face.is_apart();
-    unit.solution(&Point {
-        x: face.x,
-        used: mask,
-        is_decided,
-        ..Point::default()
-    })
+    unit.solution(&Point { x: face.x, used: mask, is_decided, ..Point::default() })
 }
 
 /// The problem with columns, and a target, of about unit length.
@@ -281,13 +266,7 @@ struct Point<const P: usize> {
 
 impl<const P: usize> Default for Point<P> {
     fn default() -> Self {
-        Self {
-            x: [0.0; P],
-            used: 0,
-            dependent: 0,
-            ridged: false,
-            is_decided: true,
-        }
+        Self { x: [0.0; P], used: 0, dependent: 0, ridged: false, is_decided: true }
     }
 }
 
@@ -295,11 +274,7 @@ impl<const P: usize> UnitProblem<P> {
     fn of(problem: &NormalEquations<P>) -> Option<Self> {
         const { assert!(P <= 16, "faces are numbered by bits of a u32") };
         let target_scale = per_root(problem.target);
-        let target_scale = if target_scale > 0.0 {
-            target_scale
-        } else {
-            1.0
-        };
+        let target_scale = if target_scale > 0.0 { target_scale } else { 1.0 };
         let column_scale: [f64; P] = std::array::from_fn(|i| per_root(problem.gram[i][i]));
         let mut unit = Self {
             gram: [[0.0; P]; P],
@@ -370,9 +345,7 @@ impl<const P: usize> UnitProblem<P> {
         if steepest <= GRADIENT_TOLERANCE * self.target.sqrt() {
             return None;
         }
-        candidates
-            .into_iter()
-            .find(|&i| descent(i) >= steepest * (1.0 - TIE))
+        candidates.into_iter().find(|&i| descent(i) >= steepest * (1.0 - TIE))
     }
 
     /// Moves towards the optimum of the face `trial` without leaving the nonnegative region,
@@ -381,17 +354,12 @@ impl<const P: usize> UnitProblem<P> {
         let x = &mut point.x;
         while bits(trial).any(|i| optimum[i] <= 0.0) {
             let reach = |i: usize| {
-                if x[i] > 0.0 {
-                    x[i] / (x[i] - optimum[i])
-                } else {
-                    0.0
-                }
+                if x[i] > 0.0 { x[i] / (x[i] - optimum[i]) } else { 0.0 }
             };
             let blocking = bits(trial).filter(|&i| optimum[i] <= 0.0);
             let fraction = blocking.clone().map(reach).fold(1.0, f64::min);
-            let leaving = blocking
-                .filter(|&i| reach(i) <= fraction)
-                .fold(0, |mask, i| mask | 1 << i);
+            let leaving =
+                blocking.filter(|&i| reach(i) <= fraction).fold(0, |mask, i| mask | 1 << i);
             if leaving == 0 {
                 return None; // only where a number is not finite
             }
@@ -424,12 +392,7 @@ impl<const P: usize> UnitProblem<P> {
             let sse = self.sse(&face.x);
             if face.x.iter().all(|&value| value >= 0.0) && sse < best_sse - GRADIENT_TOLERANCE {
                 let is_decided = face.is_apart();
-                best = Point {
-                    x: face.x,
-                    used: mask,
-                    is_decided,
-                    ..Point::default()
-                };
+                best = Point { x: face.x, used: mask, is_decided, ..Point::default() };
                 best_sse = sse;
             }
         }
@@ -443,9 +406,7 @@ impl<const P: usize> UnitProblem<P> {
 
     /// Squared error at `x`, the squared target being about one.
     fn sse(&self, x: &[f64; P]) -> f64 {
-        (0..P).fold(self.target, |sse, i| {
-            sse - x[i] * (self.rhs[i] + self.gradient(x, i))
-        })
+        (0..P).fold(self.target, |sse, i| sse - x[i] * (self.rhs[i] + self.gradient(x, i)))
     }
 
     /// Karush, Kuhn and Tucker: no column in use can be improved, none at zero should rise.
@@ -466,12 +427,7 @@ impl<const P: usize> UnitProblem<P> {
         let sse = self.sse(&point.x).max(0.0) * per_target * per_target;
         let finite = sse.is_finite() && coefficients.iter().all(|value| value.is_finite());
         let (used, is_decided) = (point.used, point.is_decided);
-        finite.then_some(Solution {
-            coefficients,
-            sse,
-            used,
-            is_decided,
-        })
+        finite.then_some(Solution { coefficients, sse, used, is_decided })
     }
 }
 
@@ -500,11 +456,7 @@ mod tests {
 
     /// The normal equations of a design matrix.
     fn products<const P: usize>(rows: &[[f64; P]], target: &[f64]) -> NormalEquations<P> {
-        let mut problem = NormalEquations {
-            gram: [[0.0; P]; P],
-            rhs: [0.0; P],
-            target: 0.0,
-        };
+        let mut problem = NormalEquations { gram: [[0.0; P]; P], rhs: [0.0; P], target: 0.0 };
         for (row, t) in rows.iter().zip(target) {
             for i in 0..P {
                 for j in 0..P {
@@ -538,13 +490,9 @@ mod tests {
     #[test]
     fn columns_of_very_different_magnitude_stand_side_by_side() {
         // t = 1e-9 a + 3 b exactly, with a around 5e9 and b around 8.
-        let rows: Vec<[f64; 2]> = (1..=6)
-            .map(|i| [5e9 + 1e8 * f64::from(i * i), 8.0 + f64::from(i % 3)])
-            .collect();
-        let target: Vec<f64> = rows
-            .iter()
-            .map(|row| 1e-9 * row[0] + 3.0 * row[1])
-            .collect();
+        let rows: Vec<[f64; 2]> =
+            (1..=6).map(|i| [5e9 + 1e8 * f64::from(i * i), 8.0 + f64::from(i % 3)]).collect();
+        let target: Vec<f64> = rows.iter().map(|row| 1e-9 * row[0] + 3.0 * row[1]).collect();
         let solution = solve(&products(&rows, &target), 0.0).unwrap();
         assert!((solution.coefficients[0] / 1e-9 - 1.0).abs() < 1e-9);
         assert!((solution.coefficients[1] / 3.0 - 1.0).abs() < 1e-9);
@@ -578,10 +526,8 @@ mod tests {
     fn the_ridge_weighs_on_slopes_of_a_singular_face_only() {
         // Specification vector 15: x = (a, 2a), y = 7 + 3a, a = 1..6, ridge 0.25. On centred
         // columns both slopes are equal in standard units and the prediction at (7, 14) is 553/22.
-        let rows: Vec<[f64; 2]> = (1..=6)
-            .map(|a| f64::from(a) - 3.5)
-            .map(|d| [d, 2.0 * d])
-            .collect();
+        let rows: Vec<[f64; 2]> =
+            (1..=6).map(|a| f64::from(a) - 3.5).map(|d| [d, 2.0 * d]).collect();
         let target: Vec<f64> = rows.iter().map(|row| 3.0 * row[0]).collect();
         let problem = products(&rows, &target);
         assert_eq!(solve_face(&problem, 0b11, 0.0), None);

@@ -44,7 +44,8 @@ struct Slot {
 /// A cell that holds at least one row, as a queue in arrival order.
 #[derive(Debug, Clone, PartialEq)]
 struct Cell {
-    position: [usize; FEATURES],
+    /// Its number in the grid.
+    position: usize,
     rows: usize,
     oldest: Link,
     youngest: Link,
@@ -63,8 +64,9 @@ pub struct Retention {
     arrivals: u64,
     /// Bounds of the grid: the least and greatest coordinates ever seen.
     grid: [[f64; 2]; FEATURES],
-    /// Least and greatest retained feature values.
+    /// Least and greatest retained feature values, and how many rows have each.
     retained_range: [[f64; 2]; FEATURES],
+    at_the_edge: [[usize; 2]; FEATURES],
 }
 
 const EMPTY_RANGE: [f64; 2] = [f64::INFINITY, f64::NEG_INFINITY];
@@ -79,9 +81,8 @@ impl Retention {
         let max_observations = max_observations.clamp(1, NONE as usize - 1);
         let bins_per_axis = bins_per_axis.map(|bins| bins.max(1));
         let reserved = (max_observations + 1).min(RESERVED);
-        let most_cells = bins_per_axis
-            .iter()
-            .fold(1, |cells: usize, &bins| cells.saturating_mul(bins));
+        let most_cells =
+            bins_per_axis.iter().fold(1, |cells: usize, &bins| cells.saturating_mul(bins));
         Self {
             bins_per_axis,
             max_observations,
@@ -93,6 +94,7 @@ impl Retention {
             arrivals: 0,
             grid: [EMPTY_RANGE; FEATURES],
             retained_range: [EMPTY_RANGE; FEATURES],
+            at_the_edge: [[0; 2]; FEATURES],
         }
     }
 
@@ -137,20 +139,50 @@ impl Retention {
         }
         let arrived = self.append(observation, coordinates);
         self.enter_cell(arrived);
-        widen(&mut self.retained_range, &observation.features);
+        self.extend_range(&observation.features);
         if self.len() <= self.max_observations {
             return None;
         }
         let evicted = self.evict();
-        let on_the_edge = evicted
-            .features
-            .iter()
-            .zip(&self.retained_range)
-            .any(|(value, range)| range.contains(value));
-        if on_the_edge {
-            self.measure_range();
-        }
+        self.leave_range(&evicted.features);
         Some(evicted)
+    }
+
+    /// Takes a row into the range of each feature.
+    fn extend_range(&mut self, features: &[f64; FEATURES]) {
+        for axis in 0..FEATURES {
+            for (edge, beyond) in [f64::lt, f64::gt].into_iter().enumerate() {
+                let (value, range) = (features[axis], &mut self.retained_range[axis][edge]);
+                if beyond(&value, range) {
+                    *range = value;
+                    self.at_the_edge[axis][edge] = 0;
+                }
+                self.at_the_edge[axis][edge] += usize::from(value == *range);
+            }
+        }
+    }
+
+    /// Takes a row out of the range; measures anew where it was the last one at an edge.
+    fn leave_range(&mut self, features: &[f64; FEATURES]) {
+        let mut edge_is_bare = false;
+        for axis in 0..FEATURES {
+            for edge in 0..2 {
+                if features[axis] == self.retained_range[axis][edge] {
+                    self.at_the_edge[axis][edge] -= 1;
+                    edge_is_bare |= self.at_the_edge[axis][edge] == 0;
+                }
+            }
+        }
+        if edge_is_bare {
+            self.retained_range = [EMPTY_RANGE; FEATURES];
+            self.at_the_edge = [[0; 2]; FEATURES];
+            let mut at = self.oldest;
+            while let Some(slot) = self.slots.get(at as usize) {
+                let features = slot.observation.features;
+                at = slot.newer;
+                self.extend_range(&features);
+            }
+        }
     }
 
     fn append(&mut self, observation: Observation, coordinates: [f64; FEATURES]) -> Link {
@@ -187,12 +219,7 @@ impl Retention {
             cell.youngest = at;
             cell.rows += 1;
         } else {
-            self.cells.push(Cell {
-                position,
-                rows: 1,
-                oldest: at,
-                youngest: at,
-            });
+            self.cells.push(Cell { position, rows: 1, oldest: at, youngest: at });
         }
     }
 
@@ -207,15 +234,18 @@ impl Retention {
     }
 
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    fn position(&self, coordinates: &[f64; FEATURES]) -> [usize; FEATURES] {
-        std::array::from_fn(|axis| {
+    fn position(&self, coordinates: &[f64; FEATURES]) -> usize {
+        let mut position = 0;
+        for axis in 0..FEATURES {
             let ([least, greatest], bins) = (self.grid[axis], self.bins_per_axis[axis]);
-            if greatest <= least {
-                return 0;
+            let mut bin = 0;
+            if greatest > least {
+                let share = (coordinates[axis] - least) / (greatest - least);
+                bin = ((share * bins as f64) as usize).min(bins - 1);
             }
-            let share = (coordinates[axis] - least) / (greatest - least);
-            ((share * bins as f64) as usize).min(bins - 1)
-        })
+            position = position * bins + bin;
+        }
+        position
     }
 
     fn evict(&mut self) -> Observation {
@@ -247,14 +277,6 @@ impl Retention {
         self.free.push(at);
         observation
     }
-
-    fn measure_range(&mut self) {
-        let mut range = [EMPTY_RANGE; FEATURES];
-        for observation in self.observations() {
-            widen(&mut range, &observation.features);
-        }
-        self.retained_range = range;
-    }
 }
 
 /// Widens ranges to include the values; whether any had to be.
@@ -285,10 +307,7 @@ mod tests {
     use super::*;
 
     fn at(x: f64, y: f64) -> Observation {
-        Observation {
-            features: [x, y],
-            latency_ms: 1.0,
-        }
+        Observation { features: [x, y], latency_ms: 1.0 }
     }
 
     fn features(retention: &Retention) -> Vec<[f64; 2]> {
@@ -303,9 +322,9 @@ mod tests {
         retention.insert(at(0.0, 0.0));
         retention.insert(at(1.0, 1.0));
         let cell = |r: &Retention| r.position(&[1f64.ln_1p(), 1f64.ln_1p()]);
-        assert_eq!(cell(&retention), [1, 1]);
+        assert_eq!(cell(&retention), 3, "the upper cell on both axes");
         retention.insert(at(15.0, 15.0));
-        assert_eq!(cell(&retention), [0, 0]);
+        assert_eq!(cell(&retention), 0);
     }
 
     #[test]
@@ -317,10 +336,7 @@ mod tests {
         }
         assert_eq!(retention.insert(at(100.0, 0.0)), Some(at(1e6, 1e6)));
         assert_eq!(features(&retention)[0], [0.0, 0.0]);
-        assert_eq!(
-            retention.position(&[100f64.ln_1p(), 100f64.ln_1p()]),
-            [0, 0]
-        );
+        assert_eq!(retention.position(&[100f64.ln_1p(), 100f64.ln_1p()]), 0);
     }
 
     #[test]
@@ -337,9 +353,8 @@ mod tests {
     fn one_cell_is_a_queue() {
         // Specification vector 21, last part: inserts 0..5 at capacity 3 evict 0, 1, 2.
         let mut retention = Retention::new([1, 1], 3);
-        let evicted: Vec<_> = (0..6)
-            .filter_map(|i| retention.insert(at(f64::from(i), 0.0)))
-            .collect();
+        let evicted: Vec<_> =
+            (0..6).filter_map(|i| retention.insert(at(f64::from(i), 0.0))).collect();
         assert_eq!(evicted, [at(0.0, 0.0), at(1.0, 0.0), at(2.0, 0.0)]);
     }
 
@@ -386,19 +401,11 @@ mod tests {
                 [0, 1].map(|i| {
                     let [low, high] = self.grid[i];
                     let share = (row[i].ln_1p() - low) / (high - low) * self.bins[i] as f64;
-                    if high > low {
-                        (share.floor() as usize).min(self.bins[i] - 1)
-                    } else {
-                        0
-                    }
+                    if high > low { (share.floor() as usize).min(self.bins[i] - 1) } else { 0 }
                 })
             };
-            let fullness = |row: &[f64; 2]| {
-                self.rows
-                    .iter()
-                    .filter(|other| cell(other) == cell(row))
-                    .count()
-            };
+            let fullness =
+                |row: &[f64; 2]| self.rows.iter().filter(|other| cell(other) == cell(row)).count();
             let fullest = self.rows.iter().map(fullness).max()?;
             let victim = self.rows.iter().position(|row| fullness(row) == fullest)?;
             Some(self.rows.remove(victim))

@@ -57,10 +57,7 @@ impl Store {
             CheckedFit::Linear(linear) => (linear, None),
             CheckedFit::Spline(linear, spline) => {
                 let (minimum, interval) = (linear.min_observations, linear.rebuild_interval);
-                (
-                    linear,
-                    Some(Box::new(SplineFit::new(spline, minimum, interval))),
-                )
+                (linear, Some(Box::new(SplineFit::new(spline, minimum, interval))))
             }
         };
         Self {
@@ -95,11 +92,9 @@ impl Store {
         let evicted = self.retention.insert(observation);
         self.accepted = self.accepted.saturating_add(1);
         let retention = &self.retention;
-        self.linear.update(
-            &observation.row(),
-            evicted.map(|row| row.row()).as_ref(),
-            || retention.observations().map(Observation::row),
-        );
+        self.linear.update(&observation.row(), evicted.map(|row| row.row()).as_ref(), || {
+            retention.observations().map(Observation::row)
+        });
         if let Some(spline) = &mut self.spline {
             let retained = || retention.observations();
             spline.update(&observation, evicted.as_ref(), retained, retention.len());
@@ -112,12 +107,7 @@ impl Store {
     /// spline gives it, where it is ready; outside, the line does.
     pub fn forecast(&self, features: &[f64; FEATURES]) -> Forecast {
         let kind = Some(self.kind);
-        let abstain = |reason| Forecast {
-            ms: None,
-            source: None,
-            kind,
-            reason: Some(reason),
-        };
+        let abstain = |reason| Forecast { ms: None, source: None, kind, reason: Some(reason) };
         let line = match self.linear.model() {
             Ok(model) => model.value(features),
             Err(unready) => return abstain(unready.into()),
@@ -135,10 +125,7 @@ impl Store {
             return answer(line, Source::Linear, Some(Reason::Extrapolating));
         }
         let spline = self.spline.as_ref().and_then(|spline| spline.model());
-        match spline
-            .filter(|spline| spline.is_ready())
-            .map(|spline| spline.value(features))
-        {
+        match spline.filter(|spline| spline.is_ready()).map(|spline| spline.value(features)) {
             Some(value) if value.is_finite() => answer(value, Source::Spline, None),
             _ => answer(line, Source::Linear, None),
         }

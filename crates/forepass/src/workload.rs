@@ -102,11 +102,7 @@ pub struct FeatureWeights {
 
 impl Default for FeatureWeights {
     fn default() -> Self {
-        Self {
-            attention_kv: 1.0,
-            prefill_attention_pair: 1.0,
-            ffn_token: 1.0,
-        }
+        Self { attention_kv: 1.0, prefill_attention_pair: 1.0, ffn_token: 1.0 }
     }
 }
 
@@ -183,11 +179,7 @@ impl Workload {
             any_mixed |= prefill && decode;
             let score = attention_score(&load, weights);
             // f64::max would drop a NaN (0 * inf).
-            attention = if score.is_nan() {
-                f64::INFINITY
-            } else {
-                attention.max(score)
-            };
+            attention = if score.is_nan() { f64::INFINITY } else { attention.max(score) };
             tokens += load.prefill_tokens + load.decode_requests;
         }
         let kind = match (any_prefill, any_decode) {
@@ -219,11 +211,7 @@ pub(crate) fn check_role(load: &RankLoad, worker_type: WorkerType) -> Result<()>
         WorkerType::Aggregated => return Ok(()),
     };
     if count > 0.0 {
-        let role = if worker_type == WorkerType::Prefill {
-            "prefill"
-        } else {
-            "decode"
-        };
+        let role = if worker_type == WorkerType::Prefill { "prefill" } else { "decode" };
         return Err(Error::metrics(
             "role_mismatch",
             format!("scheduled_requests.{field}"),
@@ -240,11 +228,7 @@ pub(crate) fn check_role(load: &RankLoad, worker_type: WorkerType) -> Result<()>
 /// One formula serves all roles: the loads that a role excludes are zero once it is checked.
 fn attention_score(load: &RankLoad, weights: &FeatureWeights) -> f64 {
     let (kv_tokens, pairs) = if load.prefill_tokens > 0.0 {
-        let (p, h, n) = (
-            load.prefill_tokens,
-            load.prefill_kv_tokens,
-            load.prefill_requests,
-        );
+        let (p, h, n) = (load.prefill_tokens, load.prefill_kv_tokens, load.prefill_requests);
         (h, h * p / n + p * p / (2.0 * n) + p / 2.0)
     } else {
         (0.0, 0.0)
@@ -268,11 +252,8 @@ pub enum Rejection {
 
 impl Rejection {
     /// All reasons, in the order in which they are counted.
-    pub const ALL: [Self; 3] = [
-        Self::NoPositiveTime,
-        Self::NonFiniteTime,
-        Self::ImplausibleDuration,
-    ];
+    pub const ALL: [Self; 3] =
+        [Self::NoPositiveTime, Self::NonFiniteTime, Self::ImplausibleDuration];
 
     /// The stable name: `no_positive_time`, ...
     pub fn name(self) -> &'static str {
@@ -308,9 +289,5 @@ pub fn observed_ms(ranks: &[ForwardPassMetrics]) -> Result<f64, Rejection> {
 
 /// Names the rank at fault, where there is more than one.
 pub(crate) fn within_rank(error: Error, index: usize, ranks: usize) -> Error {
-    if ranks == 1 {
-        error
-    } else {
-        error.within(&format!("[{index}]"))
-    }
+    if ranks == 1 { error } else { error.within(&format!("[{index}]")) }
 }

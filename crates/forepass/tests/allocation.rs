@@ -56,10 +56,7 @@ fn steps(count: u64) -> Vec<[ForwardPassMetrics; 2]> {
 
 #[test]
 fn the_counter_counts() {
-    assert_eq!(
-        allocations(|| drop(std::hint::black_box(vec![0_u8; 100]))),
-        1
-    );
+    assert_eq!(allocations(|| drop(std::hint::black_box(vec![0_u8; 100]))), 1);
 }
 
 #[test]

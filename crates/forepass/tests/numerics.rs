@@ -16,23 +16,16 @@ struct Recursive {
 impl Recursive {
     fn new(max_observations: usize) -> Self {
         let params = LinearParams::default();
-        Self {
-            retention: Retention::new([4, 4], max_observations),
-            fit: LinearFit::new(params),
-        }
+        Self { retention: Retention::new([4, 4], max_observations), fit: LinearFit::new(params) }
     }
 
     fn learn(&mut self, x0: f64, x1: f64, latency_ms: f64) {
-        let row = Observation {
-            features: [x0, x1],
-            latency_ms,
-        };
+        let row = Observation { features: [x0, x1], latency_ms };
         let evicted = self.retention.insert(row);
         let retention = &self.retention;
-        self.fit
-            .update(&row.row(), evicted.map(|row| row.row()).as_ref(), || {
-                retention.observations().map(Observation::row)
-            });
+        self.fit.update(&row.row(), evicted.map(|row| row.row()).as_ref(), || {
+            retention.observations().map(Observation::row)
+        });
     }
 
     /// The batch fit of the retained rows.
@@ -164,25 +157,12 @@ proptest! {
 fn a_glitch_that_left_leaves_no_trace() {
     // Case B1: y = 2 + 0.0079 x on 1024..4096 after x = 1e11 has left a window of four. A plain
     // downdate gives a slope 25 % off.
-    let mut recursive = Recursive {
-        retention: Retention::new([1, 1], 4),
-        ..Recursive::new(4)
-    };
-    let rows = [
-        (1e11, 50.0),
-        (1024.0, 10.1),
-        (2048.0, 18.2),
-        (3072.0, 26.4),
-        (4096.0, 34.3),
-    ];
+    let mut recursive = Recursive { retention: Retention::new([1, 1], 4), ..Recursive::new(4) };
+    let rows = [(1e11, 50.0), (1024.0, 10.1), (2048.0, 18.2), (3072.0, 26.4), (4096.0, 34.3)];
     for (x, y) in rows {
         recursive.learn(x, 0.0, y);
     }
-    assert_eq!(
-        recursive.fit.model().err(),
-        Some(Unready::Cold),
-        "four rows of five"
-    );
+    assert_eq!(recursive.fit.model().err(), Some(Unready::Cold), "four rows of five");
     // Least squares of the four by hand: Σ d y over Σ d², d = ±512, ±1536.
     let mut moments = Moments::default();
     moments.rebuild(recursive.retention.observations().map(Observation::row));
@@ -197,17 +177,9 @@ fn ten_thousand_rows_through_a_small_window_do_not_drift() {
     // Case A9: one glitch of 1e11 among the first rows, then 10,000 ordinary ones.
     let mut recursive = Recursive::new(8);
     for i in 0..10_000u32 {
-        let x = if i == 2 {
-            1e11
-        } else {
-            f64::from(i * 7919 % 4096)
-        };
+        let x = if i == 2 { 1e11 } else { f64::from(i * 7919 % 4096) };
         let z = f64::from(i * 104_729 % 64);
-        recursive.learn(
-            x,
-            z,
-            5.0 + 0.01 * x.min(4096.0) + 0.3 * z + f64::from(i * 31 % 17) / 17.0,
-        );
+        recursive.learn(x, z, 5.0 + 0.01 * x.min(4096.0) + 0.3 * z + f64::from(i * 31 % 17) / 17.0);
         recursive.agrees().unwrap();
     }
 }
@@ -215,10 +187,7 @@ fn ten_thousand_rows_through_a_small_window_do_not_drift() {
 #[test]
 fn an_early_spike_is_forgotten_once_it_leaves() {
     // Case B1 on latency: a spike of 1e9 ms among rows of a few ms.
-    let mut recursive = Recursive {
-        retention: Retention::new([1, 1], 16),
-        ..Recursive::new(16)
-    };
+    let mut recursive = Recursive { retention: Retention::new([1, 1], 16), ..Recursive::new(16) };
     for i in 0..40u32 {
         let x = f64::from(i % 8);
         let y = if i == 3 { 1e9 } else { 5.0 + 2.0 * x };

@@ -47,11 +47,7 @@ fn every_line_of_every_recording_is_an_iteration() {
         let iterations: Vec<_> = reader.by_ref().map(Result::unwrap).collect();
 
         let summary = reader.summary();
-        assert_eq!(
-            summary.rows,
-            line_count(&path).unwrap() - u64::from(csv),
-            "{path:?}"
-        );
+        assert_eq!(summary.rows, line_count(&path).unwrap() - u64::from(csv), "{path:?}");
         assert_eq!(summary.iterations, summary.rows);
         assert!(summary.skipped.is_empty() && summary.faults.is_empty());
         assert_eq!(summary.warnings, [""; 0], "{path:?}");
@@ -60,10 +56,7 @@ fn every_line_of_every_recording_is_an_iteration() {
         for (row, iteration) in (0..).zip(&iterations) {
             assert_eq!((iteration.row, iteration.line), (row, row + first_line));
             assert_eq!(iteration.worker_id(), iterations[0].worker_id());
-            assert!(
-                iteration.ranks[0].wall_time < 10.0,
-                "{path:?}: not in seconds"
-            );
+            assert!(iteration.ranks[0].wall_time < 10.0, "{path:?}: not in seconds");
         }
     }
 }
@@ -79,12 +72,7 @@ fn a_first_row_of_each_format_is_what_the_file_says() {
     jsonl.counter_id = 1;
     for (file, format, row, expected) in [
         ("qwen3-32b_tp1.csv.gz", TraceFormat::VllmCsv, 0, vllm),
-        (
-            "b200_trtllm_gpt-oss-120b_prefill.csv.gz",
-            TraceFormat::TrtllmCsv,
-            0,
-            trtllm,
-        ),
+        ("b200_trtllm_gpt-oss-120b_prefill.csv.gz", TraceFormat::TrtllmCsv, 0, trtllm),
         ("moe.jsonl.gz", TraceFormat::FpmJsonl, 1, jsonl),
     ] {
         let Some(path) = recordings().into_iter().find(|path| path.ends_with(file)) else {

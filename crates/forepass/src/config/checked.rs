@@ -42,28 +42,18 @@ impl ForwardPassPerfModelConfig {
     /// value means is checked before what is supported, so `fallback_policy` hides no mistake.
     pub fn check(&self) -> Result<CheckedConfig> {
         self.check_identity()?;
-        let (bins_per_axis, fit) = self
-            .estimator_config
-            .check()
-            .map_err(|error| error.within("estimator_config"))?;
+        let (bins_per_axis, fit) =
+            self.estimator_config.check().map_err(|error| error.within("estimator_config"))?;
         self.check_support()?;
         let mut normalized = self.clone();
         normalized.estimator_config.normalize();
-        Ok(CheckedConfig {
-            normalized,
-            bins_per_axis,
-            fit,
-        })
+        Ok(CheckedConfig { normalized, bins_per_axis, fit })
     }
 
     /// Refuses, by name, what regression cannot stand in for.
     fn check_support(&self) -> Result<()> {
         let unsupported = |path: &str, message: String| {
-            Err(Error::config(
-                "unsupported",
-                path,
-                format!("not supported: {message}"),
-            ))
+            Err(Error::config("unsupported", path, format!("not supported: {message}")))
         };
         if let Some(field) = self.drafting() {
             return unsupported(
@@ -116,10 +106,7 @@ impl CheckedConfig {
 
     /// Observations from which a store may answer; 1 to `max_observations`.
     pub fn min_observations(&self) -> usize {
-        self.normalized
-            .estimator_config
-            .fpm_regression
-            .min_observations
+        self.normalized.estimator_config.fpm_regression.min_observations
     }
 
     /// How latency is fitted to the features.
@@ -212,11 +199,8 @@ mod tests {
     #[test]
     fn what_regression_does_not_model_is_refused_under_any_policy() {
         let ngram = json!({"kind": "ngram", "params": {"num_speculative_tokens": 3}});
-        for (field, value) in [
-            ("nextn", json!(3)),
-            ("speculation", ngram),
-            ("dcp_size", json!(2)),
-        ] {
+        for (field, value) in [("nextn", json!(3)), ("speculation", ngram), ("dcp_size", json!(2))]
+        {
             for (policy, mode) in [("deny", "auto"), ("allow", "auto"), ("allow", "op_level")] {
                 let mut json = json!({
                     "model": "m", "system": "s", "backend": "vllm", "worker_type": "decode",
@@ -227,11 +211,7 @@ mod tests {
             }
         }
         assert!(with("/dcp_size", json!(1)).check().is_ok());
-        assert!(
-            with("/speculation", json!({"kind": "none"}))
-                .check()
-                .is_ok()
-        );
+        assert!(with("/speculation", json!({"kind": "none"})).check().is_ok());
     }
 
     #[test]
@@ -280,9 +260,7 @@ mod tests {
     #[test]
     fn kinds_of_one_fit_have_one_normal_form() {
         let normal = |fit: Value| {
-            let checked = with("/estimator_config/fpm_regression/fit", fit)
-                .check()
-                .unwrap();
+            let checked = with("/estimator_config/fpm_regression/fit", fit).check().unwrap();
             serde_json::from_str::<Value>(&checked.normalized().to_json()).unwrap()
         };
         let linear = normal(json!({}));
@@ -304,10 +282,7 @@ mod tests {
                 }
             })
         );
-        assert_eq!(
-            normal(json!({"kind": "spline", "spline": {"search": {}}})),
-            spline
-        );
+        assert_eq!(normal(json!({"kind": "spline", "spline": {"search": {}}})), spline);
     }
 
     #[test]
@@ -322,9 +297,7 @@ mod tests {
     #[test]
     fn checking_the_normal_form_changes_nothing() {
         for fit in [json!({}), json!({"kind": "spline"}), json!({"linear": {}})] {
-            let first = with("/estimator_config/fpm_regression/fit", fit)
-                .check()
-                .unwrap();
+            let first = with("/estimator_config/fpm_regression/fit", fit).check().unwrap();
             assert_eq!(first.normalized().check().unwrap(), first);
         }
     }

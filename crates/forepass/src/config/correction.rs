@@ -80,10 +80,7 @@ impl Default for CorrectionConfig {
 
 impl Default for CorrectionSamplingConfig {
     fn default() -> Self {
-        Self {
-            bins_per_axis: vec![4, 4],
-            max_observations: 64,
-        }
+        Self { bins_per_axis: vec![4, 4], max_observations: 64 }
     }
 }
 
@@ -95,15 +92,10 @@ impl Default for FactorBounds {
 
 impl CorrectionConfig {
     pub(super) fn check(&self) -> Result<()> {
-        let CorrectionSamplingConfig {
-            bins_per_axis,
-            max_observations,
-        } = &self.sampling;
+        let CorrectionSamplingConfig { bins_per_axis, max_observations } = &self.sampling;
         check_grid(bins_per_axis, *max_observations).map_err(|error| error.within("sampling"))?;
         check_readiness(self.min_observations, *max_observations)?;
-        self.factor_bounds
-            .check()
-            .map_err(|error| error.within("factor_bounds"))?;
+        self.factor_bounds.check().map_err(|error| error.within("factor_bounds"))?;
         range::positive("max_num_tokens", self.max_num_tokens)?;
         range::positive("max_batch_size", self.max_batch_size)?;
         range::positive("max_kv_tokens", self.max_kv_tokens)
@@ -157,18 +149,9 @@ mod tests {
         for (json, path) in [
             (r#"{"enabled": 1}"#, "enabled"),
             (r#"{"feature_space": "tokens"}"#, "feature_space"),
-            (
-                r#"{"sampling": {"bins_per_axis": []}}"#,
-                "sampling.bins_per_axis",
-            ),
-            (
-                r#"{"sampling": {"bins_per_axis": [0]}}"#,
-                "sampling.bins_per_axis",
-            ),
-            (
-                r#"{"sampling": {"max_observations": 0}}"#,
-                "sampling.max_observations",
-            ),
+            (r#"{"sampling": {"bins_per_axis": []}}"#, "sampling.bins_per_axis"),
+            (r#"{"sampling": {"bins_per_axis": [0]}}"#, "sampling.bins_per_axis"),
+            (r#"{"sampling": {"max_observations": 0}}"#, "sampling.max_observations"),
             (r#"{"sampling": {"axes": ["attention"]}}"#, "sampling.axes"),
             (r#"{"min_observations": 0}"#, "min_observations"),
             (r#"{"min_observations": 65}"#, "min_observations"),
@@ -176,10 +159,7 @@ mod tests {
             (r#"{"factor_bounds": {"min": 1.5}}"#, "factor_bounds.min"),
             (r#"{"factor_bounds": {"max": 0.5}}"#, "factor_bounds.max"),
             (r#"{"factor_bounds": {"max": "NaN"}}"#, "factor_bounds.max"),
-            (
-                r#"{"factor_bounds": {"max": "Infinity"}}"#,
-                "factor_bounds.max",
-            ),
+            (r#"{"factor_bounds": {"max": "Infinity"}}"#, "factor_bounds.max"),
             (r#"{"factor_bounds": {"max": null}}"#, "factor_bounds.max"),
             (r#"{"max_num_tokens": 0}"#, "max_num_tokens"),
             (r#"{"max_batch_size": -1}"#, "max_batch_size"),
@@ -188,11 +168,6 @@ mod tests {
             let error = read(json).and_then(|block| block.check()).unwrap_err();
             assert_eq!(error.path(), path, "{json}: {error}");
         }
-        assert!(
-            read(r#"{"factor_bounds": {"min": 1, "max": 1}}"#)
-                .unwrap()
-                .check()
-                .is_ok()
-        );
+        assert!(read(r#"{"factor_bounds": {"min": 1, "max": 1}}"#).unwrap().check().is_ok());
     }
 }

@@ -118,11 +118,7 @@ pub(super) const SPELLINGS: [(&str, &str); 12] = [
 fn fault(path: String, message: String) -> Error {
     let field = |prefix| message.strip_prefix(prefix)?.split('`').next();
     if let Some(field) = field("missing field `") {
-        return Error::config(
-            "missing_field",
-            join(&path, field),
-            "absent: it is required",
-        );
+        return Error::config("missing_field", join(&path, field), "absent: it is required");
     }
     if let Some(field) = field(REPEATED) {
         return Error::config(
@@ -133,9 +129,8 @@ fn fault(path: String, message: String) -> Error {
     }
     if let Some(field) = field("duplicate field `") {
         // No key repeats in a `Value`: two spellings of the field met.
-        let other = SPELLINGS
-            .iter()
-            .find_map(|(canonical, other)| (*canonical == field).then_some(*other));
+        let other =
+            SPELLINGS.iter().find_map(|(canonical, other)| (*canonical == field).then_some(*other));
         return Error::config(
             "duplicate_field",
             join(&path, field),
@@ -192,31 +187,18 @@ mod tests {
     #[test]
     fn a_repeated_key_is_refused_at_any_depth() {
         let error = read(r#"{"a": [{"b": 1, "c": 2, "b": 1}]}"#).unwrap_err();
-        assert_eq!(
-            (error.code(), error.path()),
-            ("duplicate_field", "a[0].b".to_owned())
-        );
+        assert_eq!((error.code(), error.path()), ("duplicate_field", "a[0].b".to_owned()));
         assert!(read(r#"{"a": {"b": 1}, "b": {"a": 1}}"#).is_ok());
     }
 
     #[test]
     fn text_that_is_not_json_is_refused_with_its_place() {
-        for text in [
-            "",
-            "{",
-            r#"{"a": }"#,
-            r#"{"a": NaN}"#,
-            "{a: 1}",
-            "[1,]",
-            "{} x",
-            "\"\\ud800\"",
-        ] {
+        for text in
+            ["", "{", r#"{"a": }"#, r#"{"a": NaN}"#, "{a: 1}", "[1,]", "{} x", "\"\\ud800\""]
+        {
             let error = read(text).unwrap_err();
             assert_eq!(error.code(), "invalid_json", "{text}: {error}");
-            assert!(
-                error.to_string().contains("line 1 column"),
-                "{text}: {error}"
-            );
+            assert!(error.to_string().contains("line 1 column"), "{text}: {error}");
             assert!(!error.path().contains('?'), "{text}: {error}");
         }
         let deep = "[".repeat(100_000);
@@ -226,10 +208,7 @@ mod tests {
     #[test]
     fn a_number_that_no_f64_holds_is_refused_with_its_path() {
         let error = read(r#"{"a": {"b": 1e400}}"#).unwrap_err();
-        assert_eq!(
-            (error.code(), error.path()),
-            ("invalid_value", "a.b".to_owned())
-        );
+        assert_eq!((error.code(), error.path()), ("invalid_value", "a.b".to_owned()));
     }
 
     #[test]
@@ -240,19 +219,11 @@ mod tests {
 
     #[test]
     fn what_is_expected_is_said_in_terms_of_json() {
-        for (expected, words) in [
-            ("usize", "a nonnegative integer"),
-            ("a map", "an object"),
-            ("a boolean", "a boolean"),
-        ] {
-            let error = fault(
-                String::new(),
-                format!("invalid type: null, expected {expected}"),
-            );
-            assert_eq!(
-                error.to_string(),
-                format!("invalid type: null, expected {words}")
-            );
+        for (expected, words) in
+            [("usize", "a nonnegative integer"), ("a map", "an object"), ("a boolean", "a boolean")]
+        {
+            let error = fault(String::new(), format!("invalid type: null, expected {expected}"));
+            assert_eq!(error.to_string(), format!("invalid type: null, expected {words}"));
         }
     }
 }

@@ -114,12 +114,8 @@ impl EstimatorConfig {
     /// Checks all options and gives what regression needs to be told apart from them.
     pub(super) fn check(&self) -> Result<([usize; FEATURES], CheckedFit)> {
         features::check(&self.features).map_err(|error| error.within("features"))?;
-        self.correction
-            .check()
-            .map_err(|error| error.within("correction"))?;
-        self.fpm_regression
-            .check()
-            .map_err(|error| error.within("fpm_regression"))
+        self.correction.check().map_err(|error| error.within("correction"))?;
+        self.fpm_regression.check().map_err(|error| error.within("fpm_regression"))
     }
 
     pub(super) fn normalize(&mut self) {
@@ -151,16 +147,10 @@ impl FpmRegressionConfig {
     }
 
     fn check(&self) -> Result<([usize; FEATURES], CheckedFit)> {
-        let bins_per_axis = self
-            .sampling
-            .check()
-            .map_err(|error| error.within("sampling"))?;
+        let bins_per_axis = self.sampling.check().map_err(|error| error.within("sampling"))?;
         let max_observations = self.sampling.max_observations;
         check_readiness(self.min_observations, max_observations)?;
-        let fit = self
-            .fit
-            .check(self.min_observations)
-            .map_err(|error| error.within("fit"))?;
+        let fit = self.fit.check(self.min_observations).map_err(|error| error.within("fit"))?;
         if matches!(fit, CheckedFit::Spline(..)) && max_observations < SPLINE_MIN_OBSERVATIONS {
             return Err(range::out_of_range(
                 "sampling.max_observations",
@@ -207,11 +197,7 @@ mod tests {
 
     #[test]
     fn weights_are_finite_and_positive() {
-        for field in [
-            "attention_kv_weight",
-            "prefill_attention_pair_weight",
-            "ffn_token_weight",
-        ] {
+        for field in ["attention_kv_weight", "prefill_attention_pair_weight", "ffn_token_weight"] {
             for value in ["0", "-1", r#""NaN""#, r#""Infinity""#, r#""-Infinity""#] {
                 let error = refusal(&format!(r#"{{"features": {{"{field}": {value}}}}}"#));
                 assert_eq!(error.path(), format!("features.{field}"));
@@ -273,14 +259,8 @@ mod tests {
         for (json, path) in [
             (r#"{"fpm_regresion": {}}"#, "fpm_regresion"),
             (r#"{"features": {"weight": 1}}"#, "features.weight"),
-            (
-                r#"{"fpm_regression": {"min_observation": 1}}"#,
-                "fpm_regression.min_observation",
-            ),
-            (
-                r#"{"fpm_regression": {"fit": {"knots": 1}}}"#,
-                "fpm_regression.fit.knots",
-            ),
+            (r#"{"fpm_regression": {"min_observation": 1}}"#, "fpm_regression.min_observation"),
+            (r#"{"fpm_regression": {"fit": {"knots": 1}}}"#, "fpm_regression.fit.knots"),
             (
                 r#"{"fpm_regression": {"sampling": {"bins_per_axis": [4, "4"]}}}"#,
                 "fpm_regression.sampling.bins_per_axis[1]",
@@ -294,10 +274,7 @@ mod tests {
                 "fpm_regression.fit.rebuild_interval",
             ),
             (r#"{"fpm_regression": null}"#, "fpm_regression"),
-            (
-                r#"{"correction": {"min_observations": 0}}"#,
-                "correction.min_observations",
-            ),
+            (r#"{"correction": {"min_observations": 0}}"#, "correction.min_observations"),
             (r#"{"op_level": 3}"#, "op_level"),
         ] {
             let error = refusal(json);
@@ -309,10 +286,7 @@ mod tests {
     fn blocks_of_other_estimators_are_kept_as_they_are() {
         let json = r#"{"op_level": {"a": [1, {"b": null}]}, "fpm_interpolation": {}}"#;
         let written = serde_json::to_value(read(json).unwrap()).unwrap();
-        assert_eq!(
-            written["op_level"],
-            serde_json::json!({"a": [1, {"b": null}]})
-        );
+        assert_eq!(written["op_level"], serde_json::json!({"a": [1, {"b": null}]}));
         assert_eq!(written["fpm_interpolation"], serde_json::json!({}));
     }
 }

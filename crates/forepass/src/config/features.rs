@@ -8,11 +8,7 @@ use crate::workload::FeatureWeights;
 
 /// How [`FeatureWeights`] stand in JSON.
 #[derive(Serialize, Deserialize)]
-#[serde(
-    remote = "FeatureWeights",
-    default = "FeatureWeights::default",
-    deny_unknown_fields
-)]
+#[serde(remote = "FeatureWeights", default = "FeatureWeights::default", deny_unknown_fields)]
 pub(super) struct Features {
     #[serde(rename = "attention_kv_weight", with = "real")]
     attention_kv: f64,
@@ -24,9 +20,6 @@ pub(super) struct Features {
 
 pub(super) fn check(weights: &FeatureWeights) -> Result<()> {
     range::finite_positive("attention_kv_weight", weights.attention_kv)?;
-    range::finite_positive(
-        "prefill_attention_pair_weight",
-        weights.prefill_attention_pair,
-    )?;
+    range::finite_positive("prefill_attention_pair_weight", weights.prefill_attention_pair)?;
     range::finite_positive("ffn_token_weight", weights.ffn_token)
 }

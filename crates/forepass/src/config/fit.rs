@@ -64,11 +64,7 @@ impl RegressionFitConfig {
 
     /// The spline fit with these options.
     pub fn spline(options: SplineFitConfig) -> Self {
-        Self {
-            kind: RegressionFitKind::Spline,
-            spline: Some(options),
-            ..Self::default()
-        }
+        Self { kind: RegressionFitKind::Spline, spline: Some(options), ..Self::default() }
     }
 
     /// The same fit with this ridge on the slopes.
@@ -88,11 +84,7 @@ impl RegressionFitConfig {
     pub(super) fn check(&self, min_observations: usize) -> Result<CheckedFit> {
         range::finite_nonnegative("singular_ridge_scale", self.singular_ridge_scale)?;
         if self.rebuild_interval == Some(0) {
-            return Err(range::out_of_range(
-                "rebuild_interval",
-                0,
-                "positive or null",
-            ));
+            return Err(range::out_of_range("rebuild_interval", 0, "positive or null"));
         }
         let linear = LinearParams {
             min_observations,
@@ -183,66 +175,39 @@ mod tests {
         let CheckedFit::Spline(linear, spline) = spline.check(9).unwrap() else {
             panic!("a spline was asked for");
         };
-        let expected = LinearParams {
-            keep_last_usable: false,
-            ..expected
-        };
+        let expected = LinearParams { keep_last_usable: false, ..expected };
         assert_eq!((linear, spline.knots_per_axis), (expected, 3));
     }
 
     #[test]
     fn a_rebuild_interval_is_a_positive_integer_or_null() {
         let error = refusal(r#"{"rebuild_interval": 0}"#);
-        assert_eq!(
-            error.to_string(),
-            "rebuild_interval: 0: must be positive or null"
-        );
+        assert_eq!(error.to_string(), "rebuild_interval: 0: must be positive or null");
         for value in ["-1", "true", "4096.0", r#""4096""#, "[1]", "{}"] {
             let error = refusal(&format!(r#"{{"rebuild_interval": {value}}}"#));
             assert_eq!(error.path(), "rebuild_interval", "{value}");
-            assert!(
-                error.to_string().contains("a nonnegative integer"),
-                "{error}"
-            );
+            assert!(error.to_string().contains("a nonnegative integer"), "{error}");
         }
     }
 
     #[test]
     fn the_ridge_is_finite_and_at_least_zero() {
-        for value in [
-            "-1e-12",
-            r#""NaN""#,
-            r#""Infinity""#,
-            "null",
-            "true",
-            r#""1""#,
-        ] {
+        for value in ["-1e-12", r#""NaN""#, r#""Infinity""#, "null", "true", r#""1""#] {
             let error = refusal(&format!(r#"{{"singular_ridge_scale": {value}}}"#));
             assert_eq!(error.path(), "singular_ridge_scale", "{value}");
         }
-        assert!(
-            read(r#"{"singular_ridge_scale": 0}"#)
-                .unwrap()
-                .check(5)
-                .is_ok()
-        );
+        assert!(read(r#"{"singular_ridge_scale": 0}"#).unwrap().check(5).is_ok());
     }
 
     #[test]
     fn a_block_belongs_to_its_kind() {
         for json in [r#"{"spline": {}}"#, r#"{"kind": "linear", "spline": {}}"#] {
             let error = refusal(json);
-            assert_eq!(
-                (error.code(), error.path()),
-                ("conflict", "spline".to_owned())
-            );
+            assert_eq!((error.code(), error.path()), ("conflict", "spline".to_owned()));
             assert!(error.to_string().contains("requires fit.kind='spline'"));
         }
         let error = refusal(r#"{"kind": "spline", "linear": {}}"#);
-        assert_eq!(
-            (error.code(), error.path()),
-            ("conflict", "linear".to_owned())
-        );
+        assert_eq!((error.code(), error.path()), ("conflict", "linear".to_owned()));
     }
 
     #[test]
@@ -256,17 +221,11 @@ mod tests {
     #[test]
     fn an_unknown_kind_is_refused_with_the_known_ones() {
         let error = refusal(r#"{"kind": "tree"}"#);
-        assert_eq!(
-            (error.code(), error.path()),
-            ("invalid_value", "kind".to_owned())
-        );
+        assert_eq!((error.code(), error.path()), ("invalid_value", "kind".to_owned()));
         for name in ["tree", "standardized_nnls", "linear", "spline"] {
             assert!(error.to_string().contains(&format!("`{name}`")), "{error}");
         }
         let error = refusal(r#"{"kind": 3}"#);
-        assert_eq!(
-            (error.code(), error.path()),
-            ("invalid_type", "kind".to_owned())
-        );
+        assert_eq!((error.code(), error.path()), ("invalid_type", "kind".to_owned()));
     }
 }

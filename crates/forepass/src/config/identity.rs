@@ -72,18 +72,13 @@ impl ForwardPassPerfModelConfig {
                     format!("excludes nextn, which is {}: give one of them", self.nextn),
                 );
             }
-            speculation
-                .check(&self.backend)
-                .map_err(|error| error.within("speculation"))?;
+            speculation.check(&self.backend).map_err(|error| error.within("speculation"))?;
         }
         let Some(drafting) = self.drafting() else {
             return Ok(());
         };
         if self.fpm_profile.is_some() {
-            return conflict(
-                "fpm_profile",
-                format!("excludes {drafting}: give one of them"),
-            );
+            return conflict("fpm_profile", format!("excludes {drafting}: give one of them"));
         }
         match self.estimation_mode {
             EstimationMode::Auto | EstimationMode::OpLevel => Ok(()),
@@ -183,10 +178,7 @@ mod tests {
             })
         };
         assert!(with(topology(4, 3)).check_identity().is_ok());
-        assert_eq!(
-            refusal(topology(4, 4)),
-            ("conflict", "moe_tp_size".to_owned())
-        );
+        assert_eq!(refusal(topology(4, 4)), ("conflict", "moe_tp_size".to_owned()));
         assert_eq!(refusal(topology(u32::MAX, u32::MAX)).1, "moe_tp_size");
     }
 
@@ -195,41 +187,17 @@ mod tests {
         let ngram = json!({"kind": "ngram", "params": {"num_speculative_tokens": 3}});
         for (fields, code, path) in [
             (json!({"nextn": 6}), "invalid_value", "nextn"),
-            (
-                json!({"nextn": 1, "speculation": ngram}),
-                "conflict",
-                "speculation",
-            ),
-            (
-                json!({"nextn": 1, "fpm_profile": "p"}),
-                "conflict",
-                "fpm_profile",
-            ),
-            (
-                json!({"speculation": ngram, "fpm_profile": {}}),
-                "conflict",
-                "fpm_profile",
-            ),
-            (
-                json!({"nextn": 1, "estimation_mode": "fpm"}),
-                "conflict",
-                "estimation_mode",
-            ),
+            (json!({"nextn": 1, "speculation": ngram}), "conflict", "speculation"),
+            (json!({"nextn": 1, "fpm_profile": "p"}), "conflict", "fpm_profile"),
+            (json!({"speculation": ngram, "fpm_profile": {}}), "conflict", "fpm_profile"),
+            (json!({"nextn": 1, "estimation_mode": "fpm"}), "conflict", "estimation_mode"),
             (
                 json!({"speculation": ngram, "estimation_mode": "fpm_regression"}),
                 "conflict",
                 "estimation_mode",
             ),
-            (
-                json!({"speculation": ngram, "backend": "sglang"}),
-                "conflict",
-                "speculation.kind",
-            ),
-            (
-                json!({"speculation": {"kind": ""}}),
-                "invalid_value",
-                "speculation.kind",
-            ),
+            (json!({"speculation": ngram, "backend": "sglang"}), "conflict", "speculation.kind"),
+            (json!({"speculation": {"kind": ""}}), "invalid_value", "speculation.kind"),
         ] {
             assert_eq!(refusal(fields.clone()), (code, path.to_owned()), "{fields}");
         }

@@ -37,10 +37,7 @@ pub struct LegacyOptions {
     #[serde(deserialize_with = "real::present")]
     pub regression_prefill_attention_pair_weight: Option<f64>,
     /// Weight of the tokens that pass the feed-forward layers.
-    #[serde(
-        deserialize_with = "real::present",
-        alias = "regression_moe_token_weight"
-    )]
+    #[serde(deserialize_with = "real::present", alias = "regression_moe_token_weight")]
     pub regression_ffn_token_weight: Option<f64>,
     /// Ridge on collinear slopes.
     #[serde(deserialize_with = "real::present")]
@@ -158,14 +155,8 @@ impl EstimatorConfig {
         }
         let (name, buckets) = options.buckets()?;
         for (path, field) in [
-            (
-                "fpm_regression.sampling.bins_per_axis",
-                &mut regression.sampling.bins_per_axis,
-            ),
-            (
-                "correction.sampling.bins_per_axis",
-                &mut correction.sampling.bins_per_axis,
-            ),
+            ("fpm_regression.sampling.bins_per_axis", &mut regression.sampling.bins_per_axis),
+            ("correction.sampling.bins_per_axis", &mut correction.sampling.bins_per_axis),
         ] {
             merge.set(name, buckets.clone(), path, field)?;
         }
@@ -222,8 +213,7 @@ impl Merge<'_> {
 
     fn is_explicit(&self, path: &str) -> bool {
         let pointer = format!("/{}", path.replace('.', "/"));
-        self.explicit
-            .is_some_and(|value| value.pointer(&pointer).is_some())
+        self.explicit.is_some_and(|value| value.pointer(&pointer).is_some())
     }
 }
 
@@ -275,11 +265,7 @@ mod tests {
         let expected = EstimatorConfig::from_value(nested.clone()).unwrap();
         let config = EstimatorConfig::from_legacy(&options(legacy.clone()), None).unwrap();
         assert_eq!(config, expected);
-        assert_eq!(
-            merged(legacy, &nested).unwrap(),
-            expected,
-            "equal values agree"
-        );
+        assert_eq!(merged(legacy, &nested).unwrap(), expected, "equal values agree");
     }
 
     #[test]
@@ -354,51 +340,20 @@ mod tests {
     #[test]
     fn a_malformed_option_is_refused_by_its_flat_name() {
         for (json, code, path) in [
-            (
-                json!({"max_observation": 5}),
-                "unknown_field",
-                "max_observation",
-            ),
-            (
-                json!({"max_observations": 5.0}),
-                "invalid_type",
-                "max_observations",
-            ),
-            (
-                json!({"min_observations": null}),
-                "invalid_type",
-                "min_observations",
-            ),
-            (
-                json!({"bucket_shape": [4, -1]}),
-                "invalid_value",
-                "bucket_shape[1]",
-            ),
-            (
-                json!({"rebuild_interval": 5}),
-                "unknown_field",
-                "rebuild_interval",
-            ),
-            (
-                json!({"regression_ridge_scale": "x"}),
-                "invalid_type",
-                "regression_ridge_scale",
-            ),
+            (json!({"max_observation": 5}), "unknown_field", "max_observation"),
+            (json!({"max_observations": 5.0}), "invalid_type", "max_observations"),
+            (json!({"min_observations": null}), "invalid_type", "min_observations"),
+            (json!({"bucket_shape": [4, -1]}), "invalid_value", "bucket_shape[1]"),
+            (json!({"rebuild_interval": 5}), "unknown_field", "rebuild_interval"),
+            (json!({"regression_ridge_scale": "x"}), "invalid_type", "regression_ridge_scale"),
         ] {
             let error = LegacyOptions::from_value(json).unwrap_err();
-            assert_eq!(
-                (error.code(), error.path().as_str()),
-                (code, path),
-                "{error}"
-            );
+            assert_eq!((error.code(), error.path().as_str()), (code, path), "{error}");
         }
         let both = json!({"regression_ffn_token_weight": 1, "regression_moe_token_weight": 1});
         let error = LegacyOptions::from_value(both).unwrap_err();
         assert_eq!(error.code(), "duplicate_field");
-        assert!(
-            error.to_string().contains("regression_moe_token_weight"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("regression_moe_token_weight"), "{error}");
     }
 
     #[test]

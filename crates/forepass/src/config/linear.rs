@@ -66,11 +66,7 @@ impl LinearFitConfig {
     /// Refuses, by name, whatever is not the default.
     pub(super) fn check(&self) -> Result<()> {
         let unsupported = |path: &str, message: &str| {
-            Err(Error::config(
-                "unsupported",
-                path,
-                format!("not supported: {message}"),
-            ))
+            Err(Error::config("unsupported", path, format!("not supported: {message}")))
         };
         check_axes("feature_axes", self.feature_axes.as_deref())?;
         if !self.non_negative {
@@ -129,21 +125,9 @@ mod tests {
                 "unknown_field",
                 "update_policy.window",
             ),
-            (
-                r#"{"update_policy": {"kind": "never"}}"#,
-                "invalid_value",
-                "update_policy",
-            ),
-            (
-                r#"{"update_policy": {}}"#,
-                "missing_field",
-                "update_policy.kind",
-            ),
-            (
-                r#"{"update_policy": "always"}"#,
-                "invalid_type",
-                "update_policy",
-            ),
+            (r#"{"update_policy": {"kind": "never"}}"#, "invalid_value", "update_policy"),
+            (r#"{"update_policy": {}}"#, "missing_field", "update_policy.kind"),
+            (r#"{"update_policy": "always"}"#, "invalid_type", "update_policy"),
             (r#"{"non_negative": 1}"#, "invalid_type", "non_negative"),
             (r#"{"signed": true}"#, "unknown_field", "signed"),
         ] {

@@ -268,10 +268,7 @@ mod tests {
             let mut json = required();
             json.as_object_mut().unwrap().remove(field);
             let error = ForwardPassPerfModelConfig::from_value(json).unwrap_err();
-            assert_eq!(
-                (error.code(), error.path().as_str()),
-                ("missing_field", field)
-            );
+            assert_eq!((error.code(), error.path().as_str()), ("missing_field", field));
             assert_eq!(with(field, Value::Null).unwrap_err().path(), field);
         }
     }
@@ -309,10 +306,7 @@ mod tests {
             "strict_provenance": true
         });
         let config = ForwardPassPerfModelConfig::from_value(json.clone()).unwrap();
-        assert_eq!(
-            serde_json::from_str::<Value>(&config.to_json()).unwrap(),
-            json
-        );
+        assert_eq!(serde_json::from_str::<Value>(&config.to_json()).unwrap(), json);
         let again = ForwardPassPerfModelConfig::from_json(config.to_json().as_bytes()).unwrap();
         assert_eq!(again, config);
     }
@@ -342,19 +336,11 @@ mod tests {
 
     #[test]
     fn names_of_modes_and_policies_have_aliases() {
-        let mode = |name| {
-            with("estimation_mode", json!(name))
-                .unwrap()
-                .estimation_mode
-        };
+        let mode = |name| with("estimation_mode", json!(name)).unwrap().estimation_mode;
         assert_eq!(mode("fpm"), EstimationMode::FpmInterpolation);
         assert_eq!(mode("fpm_interpolation"), EstimationMode::FpmInterpolation);
         assert_eq!(mode("fpm_regression"), EstimationMode::FpmRegression);
-        let policy = |name| {
-            with("fallback_policy", json!(name))
-                .unwrap()
-                .fallback_policy
-        };
+        let policy = |name| with("fallback_policy", json!(name)).unwrap().fallback_policy;
         assert_eq!(policy("error"), FallbackPolicy::Deny);
         assert_eq!(policy("regression"), FallbackPolicy::Allow);
         assert_eq!(policy("allow"), FallbackPolicy::Allow);
@@ -362,28 +348,15 @@ mod tests {
 
     #[test]
     fn integers_are_strict() {
-        for field in [
-            "tp",
-            "pp",
-            "attention_dp",
-            "cp_size",
-            "nextn",
-            "kv_block_size",
-        ] {
+        for field in ["tp", "pp", "attention_dp", "cp_size", "nextn", "kv_block_size"] {
             for value in [json!(3.0), json!(true), json!("3"), json!(-1), json!([3])] {
                 let error = with(field, value).unwrap_err();
                 assert_eq!(error.path(), field);
-                assert!(
-                    error.to_string().contains("a nonnegative integer"),
-                    "{error}"
-                );
+                assert!(error.to_string().contains("a nonnegative integer"), "{error}");
             }
         }
         let error = with("tp", json!(4_294_967_296_u64)).unwrap_err();
-        assert_eq!(
-            (error.code(), error.path().as_str()),
-            ("invalid_value", "tp")
-        );
+        assert_eq!((error.code(), error.path().as_str()), ("invalid_value", "tp"));
     }
 
     #[test]
@@ -399,11 +372,7 @@ mod tests {
             ("estimator_config", json!([]), "invalid_type"),
         ] {
             let error = with(field, value).unwrap_err();
-            assert_eq!(
-                (error.code(), error.path().as_str()),
-                (code, field),
-                "{error}"
-            );
+            assert_eq!((error.code(), error.path().as_str()), (code, field), "{error}");
         }
         for text in ["[]", "3", "null", r#""x""#] {
             let error = ForwardPassPerfModelConfig::from_json(text.as_bytes()).unwrap_err();
@@ -416,9 +385,6 @@ mod tests {
     fn a_repeated_key_is_refused_in_text() {
         let text = br#"{"model": "a", "model": "b"}"#;
         let error = ForwardPassPerfModelConfig::from_json(text).unwrap_err();
-        assert_eq!(
-            (error.code(), error.path().as_str()),
-            ("duplicate_field", "model")
-        );
+        assert_eq!((error.code(), error.path().as_str()), ("duplicate_field", "model"));
     }
 }

@@ -106,10 +106,7 @@ fn search() -> impl Strategy<Value = Value> {
 }
 
 fn fit() -> impl Strategy<Value = Value> {
-    let interval = field(
-        "rebuild_interval",
-        vec![Value::Null, json!(1), json!(u64::MAX)],
-    );
+    let interval = field("rebuild_interval", vec![Value::Null, json!(1), json!(u64::MAX)]);
     let kind = prop_oneof![
         Just(json!({})),
         Just(json!({"kind": "linear", "linear": {"feature_axes": ["attention", "moe"]}})),
@@ -134,16 +131,10 @@ fn right_json() -> impl Strategy<Value = Value> {
         field("dcp", vec![json!(1)]),
         field("speculation", vec![json!({"kind": "none"})]),
         field("systems_paths", vec![json!("p"), json!(["p", 1.5])]),
-        field(
-            "forward_model",
-            vec![json!("auto"), json!("fpm"), json!("op_level")],
-        ),
+        field("forward_model", vec![json!("auto"), json!("fpm"), json!("op_level")]),
         field("enable_eplb", vec![json!(true), Value::Null]),
     );
-    let axes = field(
-        "axes",
-        vec![json!(["attention", "ffn"]), json!(["attention", "moe"])],
-    );
+    let axes = field("axes", vec![json!(["attention", "ffn"]), json!(["attention", "moe"])]);
     let sampling = (axes, 1..99_usize, 1..99_usize, 32..999_usize);
     let weight = prop_oneof![
         (f64::MIN_POSITIVE..f64::MAX).prop_map(Value::from),

@@ -66,14 +66,8 @@ mod tests {
         assert!(finite_nonnegative("w", 0.0).is_ok());
         assert!(finite_nonnegative("w", -1e-300).is_err());
         assert!(finite_nonnegative("w", f64::NAN).is_err());
-        assert_eq!(
-            positive("n", 0_u32).unwrap_err().to_string(),
-            "n: 0: must be positive"
-        );
-        assert_eq!(
-            within("n", 6, 5).unwrap_err().to_string(),
-            "n: 6: must be 1 to 5"
-        );
+        assert_eq!(positive("n", 0_u32).unwrap_err().to_string(), "n: 0: must be positive");
+        assert_eq!(within("n", 6, 5).unwrap_err().to_string(), "n: 6: must be 1 to 5");
         assert!(within("n", 0, 5).is_err());
         assert_eq!(not_blank("t", " \t").unwrap_err().code(), "invalid_value");
     }

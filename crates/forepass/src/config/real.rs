@@ -8,17 +8,11 @@ use std::fmt;
 use serde::de::{self, Unexpected, Visitor};
 use serde::{Deserializer, Serialize, Serializer};
 
-const NON_FINITE: [(&str, f64); 3] = [
-    ("NaN", f64::NAN),
-    ("Infinity", f64::INFINITY),
-    ("-Infinity", f64::NEG_INFINITY),
-];
+const NON_FINITE: [(&str, f64); 3] =
+    [("NaN", f64::NAN), ("Infinity", f64::INFINITY), ("-Infinity", f64::NEG_INFINITY)];
 
 /// For `#[serde(with = "real")]`.
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde hands over a reference"
-)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
 pub(super) fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
     if value.is_finite() {
         value.serialize(to)

@@ -28,11 +28,7 @@ pub struct RegressionSamplingConfig {
 
 impl Default for RegressionSamplingConfig {
     fn default() -> Self {
-        Self {
-            axes: None,
-            bins_per_axis: vec![4; FEATURES],
-            max_observations: 64,
-        }
+        Self { axes: None, bins_per_axis: vec![4; FEATURES], max_observations: 64 }
     }
 }
 
@@ -67,9 +63,7 @@ impl RegressionSamplingConfig {
 
 /// Checks a grid of cells and the capacity of what is kept in it.
 pub(super) fn check_grid(bins_per_axis: &[usize], max_observations: usize) -> Result<()> {
-    let cells = bins_per_axis
-        .iter()
-        .try_fold(1_usize, |cells, bins| cells.checked_mul(*bins));
+    let cells = bins_per_axis.iter().try_fold(1_usize, |cells, bins| cells.checked_mul(*bins));
     let fault = if !(1..=MAX_AXES).contains(&bins_per_axis.len()) {
         Some("a list of 1 to 6 counts")
     } else if bins_per_axis.contains(&0) {
@@ -80,11 +74,7 @@ pub(super) fn check_grid(bins_per_axis: &[usize], max_observations: usize) -> Re
         None
     };
     if let Some(must_be) = fault {
-        return Err(range::out_of_range(
-            "bins_per_axis",
-            format!("{bins_per_axis:?}"),
-            must_be,
-        ));
+        return Err(range::out_of_range("bins_per_axis", format!("{bins_per_axis:?}"), must_be));
     }
     range::within("max_observations", max_observations, MAX_OBSERVATIONS)
 }
@@ -128,18 +118,8 @@ mod tests {
 
     #[test]
     fn bins_need_one_positive_count_per_axis() {
-        for bins in [
-            vec![],
-            vec![4],
-            vec![4, 4, 4],
-            vec![4; 7],
-            vec![0, 4],
-            vec![4, 0],
-        ] {
-            let sampling = RegressionSamplingConfig {
-                bins_per_axis: bins,
-                ..Default::default()
-            };
+        for bins in [vec![], vec![4], vec![4, 4, 4], vec![4; 7], vec![0, 4], vec![4, 0]] {
+            let sampling = RegressionSamplingConfig { bins_per_axis: bins, ..Default::default() };
             let error = refusal(&sampling);
             assert_eq!(error.path(), "bins_per_axis");
             assert_eq!(error.code(), "invalid_value");
@@ -188,15 +168,8 @@ mod tests {
             &["Attention", "ffn"],
         ] {
             let error = refusal(&axes(names));
-            assert_eq!(
-                (error.code(), error.path()),
-                ("unsupported", "axes".to_owned())
-            );
-            assert!(
-                error
-                    .to_string()
-                    .contains(&format!("not supported: {names:?}"))
-            );
+            assert_eq!((error.code(), error.path()), ("unsupported", "axes".to_owned()));
+            assert!(error.to_string().contains(&format!("not supported: {names:?}")));
         }
     }
 }

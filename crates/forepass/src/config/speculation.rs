@@ -29,12 +29,7 @@ pub struct SpeculationConfig {
 impl SpeculationConfig {
     /// The scheme of this name, with these parameters.
     pub fn new(kind: impl Into<String>, params: Map<String, Value>) -> Self {
-        Self {
-            kind: kind.into(),
-            params,
-            draft_model_path: None,
-            draft_config: None,
-        }
+        Self { kind: kind.into(), params, draft_model_path: None, draft_config: None }
     }
 
     /// Whether anything is drafted at all.
@@ -101,9 +96,7 @@ mod tests {
     }
 
     fn refusal(json: &str) -> (&'static str, String) {
-        let error = read(json)
-            .and_then(|speculation| speculation.check("vllm"))
-            .unwrap_err();
+        let error = read(json).and_then(|speculation| speculation.check("vllm")).unwrap_err();
         (error.code(), error.path())
     }
 
@@ -139,10 +132,7 @@ mod tests {
         let ngram = read(r#"{"kind": "ngram", "params": {"num_speculative_tokens": 5}}"#).unwrap();
         assert!(ngram.check("vllm").is_ok());
         let error = ngram.check("trtllm").unwrap_err();
-        assert_eq!(
-            (error.code(), error.path()),
-            ("conflict", "kind".to_owned())
-        );
+        assert_eq!((error.code(), error.path()), ("conflict", "kind".to_owned()));
     }
 
     #[test]
@@ -174,11 +164,7 @@ mod tests {
                 "duplicate_field",
                 "params.depth",
             ),
-            (
-                r#"{"kind": "mtp", "draft_config": "x"}"#,
-                "invalid_type",
-                "draft_config",
-            ),
+            (r#"{"kind": "mtp", "draft_config": "x"}"#, "invalid_type", "draft_config"),
         ] {
             assert_eq!(refusal(json), (code, path.to_owned()), "{json}");
         }

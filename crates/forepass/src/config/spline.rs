@@ -57,10 +57,7 @@ pub struct AdaptiveSearch {
 
 impl Default for SplineFitConfig {
     fn default() -> Self {
-        Self {
-            knots_per_axis: 2,
-            search: SplineSearchConfig::default(),
-        }
+        Self { knots_per_axis: 2, search: SplineSearchConfig::default() }
     }
 }
 
@@ -72,13 +69,7 @@ impl Default for SplineSearchConfig {
 
 impl Default for AdaptiveSearch {
     fn default() -> Self {
-        Self {
-            window: 16,
-            trigger: 8,
-            tolerance: 0.05,
-            absolute_tolerance_ms: 1.0,
-            cooldown: 64,
-        }
+        Self { window: 16, trigger: 8, tolerance: 0.05, absolute_tolerance_ms: 1.0, cooldown: 64 }
     }
 }
 
@@ -150,13 +141,8 @@ impl SplineFitConfig {
             let found = self.knots_per_axis;
             return Err(range::out_of_range("knots_per_axis", found, "2 or 3"));
         }
-        self.search
-            .check()
-            .map_err(|error| error.within("search"))?;
-        Ok(SplineParams {
-            knots_per_axis: self.knots_per_axis,
-            search: self.search.clone(),
-        })
+        self.search.check().map_err(|error| error.within("search"))?;
+        Ok(SplineParams { knots_per_axis: self.knots_per_axis, search: self.search.clone() })
     }
 }
 
@@ -188,14 +174,8 @@ enum SearchKind {
     Periodic,
 }
 
-const ADAPTIVE_FIELDS: &[&str] = &[
-    "kind",
-    "window",
-    "trigger",
-    "tolerance",
-    "absolute_tolerance_ms",
-    "cooldown",
-];
+const ADAPTIVE_FIELDS: &[&str] =
+    &["kind", "window", "trigger", "tolerance", "absolute_tolerance_ms", "cooldown"];
 const PERIODIC_FIELDS: &[&str] = &["kind", "step"];
 
 impl<'de> Deserialize<'de> for SplineSearchConfig {
@@ -205,35 +185,27 @@ impl<'de> Deserialize<'de> for SplineSearchConfig {
             ("window", fields.window.is_some()),
             ("trigger", fields.trigger.is_some()),
             ("tolerance", fields.tolerance.is_some()),
-            (
-                "absolute_tolerance_ms",
-                fields.absolute_tolerance_ms.is_some(),
-            ),
+            ("absolute_tolerance_ms", fields.absolute_tolerance_ms.is_some()),
             ("cooldown", fields.cooldown.is_some()),
             ("step", fields.step.is_some()),
         ];
         let default = AdaptiveSearch::default();
         let (allowed, search) = match fields.kind {
-            SearchKind::Periodic => (
-                PERIODIC_FIELDS,
-                Self::periodic(fields.step.unwrap_or(DEFAULT_STEP)),
-            ),
+            SearchKind::Periodic => {
+                (PERIODIC_FIELDS, Self::periodic(fields.step.unwrap_or(DEFAULT_STEP)))
+            }
             SearchKind::Adaptive => (
                 ADAPTIVE_FIELDS,
                 Self::adaptive(
                     fields.window.unwrap_or(default.window),
                     fields.trigger.unwrap_or(default.trigger),
                     fields.tolerance.unwrap_or(default.tolerance),
-                    fields
-                        .absolute_tolerance_ms
-                        .unwrap_or(default.absolute_tolerance_ms),
+                    fields.absolute_tolerance_ms.unwrap_or(default.absolute_tolerance_ms),
                     fields.cooldown.unwrap_or(default.cooldown),
                 ),
             ),
         };
-        let foreign = given
-            .iter()
-            .find(|(name, given)| *given && !allowed.contains(name));
+        let foreign = given.iter().find(|(name, given)| *given && !allowed.contains(name));
         match foreign {
             Some((name, _)) => Err(de::Error::unknown_field(name, allowed)),
             None => Ok(search),
@@ -268,10 +240,7 @@ mod tests {
         let periodic = read(r#"{"search": {"kind": "periodic"}}"#).unwrap();
         assert_eq!(periodic.search, SplineSearchConfig::periodic(64));
         let adaptive = read(r#"{"search": {"trigger": 4}}"#).unwrap();
-        assert_eq!(
-            adaptive.search,
-            SplineSearchConfig::adaptive(16, 4, 0.05, 1.0, 64)
-        );
+        assert_eq!(adaptive.search, SplineSearchConfig::adaptive(16, 4, 0.05, 1.0, 64));
     }
 
     #[test]
@@ -280,9 +249,7 @@ mod tests {
             SplineSearchConfig::periodic(u64::MAX),
             SplineSearchConfig::adaptive(1, 1, 1e-300, 0.0, 1),
         ] {
-            let fit = SplineFitConfig::default()
-                .with_knots_per_axis(3)
-                .with_search(search);
+            let fit = SplineFitConfig::default().with_knots_per_axis(3).with_search(search);
             let json = serde_json::to_string(&fit).unwrap();
             assert_eq!(read(&json).unwrap(), fit, "{json}");
             assert!(fit.check().is_ok(), "{json}");
@@ -293,17 +260,11 @@ mod tests {
     fn knots_are_two_or_three() {
         for knots in ["0", "1", "4"] {
             let json = format!(r#"{{"knots_per_axis": {knots}}}"#);
-            assert_eq!(
-                refusal(&json),
-                ("invalid_value", "knots_per_axis".to_owned())
-            );
+            assert_eq!(refusal(&json), ("invalid_value", "knots_per_axis".to_owned()));
         }
         for knots in ["true", "2.0", r#""2""#, "null", "[2]"] {
             let json = format!(r#"{{"knots_per_axis": {knots}}}"#);
-            assert_eq!(
-                refusal(&json),
-                ("invalid_type", "knots_per_axis".to_owned())
-            );
+            assert_eq!(refusal(&json), ("invalid_type", "knots_per_axis".to_owned()));
         }
     }
 
@@ -320,14 +281,8 @@ mod tests {
         for (field, values) in [
             ("window", &["0", "1000001", "-1", "16.0", "null"][..]),
             ("trigger", &["0", "17", "true", "8.5"]),
-            (
-                "tolerance",
-                &["0", "-0.1", r#""NaN""#, r#""Infinity""#, "true", "null"],
-            ),
-            (
-                "absolute_tolerance_ms",
-                &["-1", r#""NaN""#, r#""Infinity""#, r#""1""#],
-            ),
+            ("tolerance", &["0", "-0.1", r#""NaN""#, r#""Infinity""#, "true", "null"]),
+            ("absolute_tolerance_ms", &["-1", r#""NaN""#, r#""Infinity""#, r#""1""#]),
             ("cooldown", &["0", "-1", "64.0", r#""64""#]),
         ] {
             for value in values {
@@ -335,30 +290,16 @@ mod tests {
                 assert_eq!(refusal(&json).1, format!("search.{field}"), "{json}");
             }
         }
-        assert!(
-            read(r#"{"search": {"trigger": 16}}"#)
-                .unwrap()
-                .check()
-                .is_ok()
-        );
+        assert!(read(r#"{"search": {"trigger": 16}}"#).unwrap().check().is_ok());
     }
 
     #[test]
     fn schedules_cannot_be_mixed() {
         for (json, path) in [
-            (
-                r#"{"search": {"kind": "periodic", "window": 16}}"#,
-                "search.window",
-            ),
-            (
-                r#"{"search": {"kind": "adaptive", "step": 64}}"#,
-                "search.step",
-            ),
+            (r#"{"search": {"kind": "periodic", "window": 16}}"#, "search.window"),
+            (r#"{"search": {"kind": "adaptive", "step": 64}}"#, "search.step"),
             (r#"{"search": {"step": 64}}"#, "search.step"),
-            (
-                r#"{"search": {"kind": "periodic", "stride": 64}}"#,
-                "search.stride",
-            ),
+            (r#"{"search": {"kind": "periodic", "stride": 64}}"#, "search.stride"),
         ] {
             assert_eq!(refusal(json), ("unknown_field", path.to_owned()), "{json}");
         }
@@ -367,13 +308,7 @@ mod tests {
     #[test]
     fn an_unknown_schedule_is_refused_with_the_known_ones() {
         let error = read(r#"{"search": {"kind": "lazy"}}"#).unwrap_err();
-        assert_eq!(
-            (error.code(), error.path()),
-            ("invalid_value", "search.kind".to_owned())
-        );
-        assert!(
-            error.to_string().contains("`adaptive` or `periodic`"),
-            "{error}"
-        );
+        assert_eq!((error.code(), error.path()), ("invalid_value", "search.kind".to_owned()));
+        assert!(error.to_string().contains("`adaptive` or `periodic`"), "{error}");
     }
 }

@@ -123,10 +123,7 @@ mod tests {
                 count: 3,
                 list: vec![1, 2],
                 name: Some(Name::One),
-                inner: Some(Box::new(Options {
-                    count: 4,
-                    ..Options::default()
-                })),
+                inner: Some(Box::new(Options { count: 4, ..Options::default() })),
                 any,
             }
         );

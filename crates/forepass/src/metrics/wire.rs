@@ -18,9 +18,7 @@ pub fn iteration_from_json(text: &[u8]) -> Result<Vec<ForwardPassMetrics>> {
             .into_iter()
             .enumerate()
             .map(|(index, Object(record))| {
-                record
-                    .try_into()
-                    .map_err(|error: Error| error.within(&format!("[{index}]")))
+                record.try_into().map_err(|error: Error| error.within(&format!("[{index}]")))
             })
             .collect()
     } else {
@@ -277,31 +275,16 @@ mod tests {
         assert_eq!(path, "scheduled_requests.sum_decode_kv_tokens");
         assert!(message.contains("num_decode_requests is 3"), "{message}");
         // The flat form has no enclosing object to name.
-        assert_eq!(
-            fault(r#"{"num_decode_requests": 3}"#).1,
-            "sum_decode_kv_tokens"
-        );
-        assert_eq!(
-            fault(r#"{"num_prefill_requests": 3}"#).1,
-            "sum_prefill_tokens"
-        );
+        assert_eq!(fault(r#"{"num_decode_requests": 3}"#).1, "sum_decode_kv_tokens");
+        assert_eq!(fault(r#"{"num_prefill_requests": 3}"#).1, "sum_prefill_tokens");
         assert!(one(r#"{"num_decode_requests": 3, "sum_decode_kv_tokens": 0}"#).is_ok());
     }
 
     #[test]
     fn counters_are_strict_integers() {
-        for value in [
-            "3.0",
-            "-1",
-            "true",
-            "\"3\"",
-            "null",
-            "[3]",
-            "18446744073709551616",
-        ] {
-            let (code, path, message) = fault(&format!(
-                r#"{{"scheduled_requests": {{"num_decode_requests": {value}}}}}"#
-            ));
+        for value in ["3.0", "-1", "true", "\"3\"", "null", "[3]", "18446744073709551616"] {
+            let (code, path, message) =
+                fault(&format!(r#"{{"scheduled_requests": {{"num_decode_requests": {value}}}}}"#));
             assert_eq!(code, "invalid_json", "{value}");
             assert_eq!(path, "scheduled_requests.num_decode_requests", "{value}");
             assert!(message.contains("a nonnegative integer"), "{message}");
@@ -315,24 +298,13 @@ mod tests {
         assert_eq!(metrics.counter_id, u64::MAX);
         let text = r#"{"num_decode_requests": 1, "sum_decode_kv_tokens": 9007199254740993}"#;
         let metrics = one(text).unwrap();
-        assert_eq!(
-            metrics.scheduled_requests.sum_decode_kv_tokens,
-            (1 << 53) + 1
-        );
+        assert_eq!(metrics.scheduled_requests.sum_decode_kv_tokens, (1 << 53) + 1);
         assert_eq!(metrics.check().unwrap_err().code(), "invalid_field");
     }
 
     #[test]
     fn a_number_that_json_does_not_have_is_refused() {
-        for value in [
-            "1e400",
-            "NaN",
-            "Infinity",
-            "-Infinity",
-            "null",
-            "\"0.1\"",
-            "true",
-        ] {
+        for value in ["1e400", "NaN", "Infinity", "-Infinity", "null", "\"0.1\"", "true"] {
             let (code, path, _) = fault(&format!(r#"{{"wall_time": {value}}}"#));
             assert_eq!((code, &*path), ("invalid_json", "wall_time"), "{value}");
         }
@@ -340,12 +312,7 @@ mod tests {
 
     #[test]
     fn null_stands_only_for_optional_fields() {
-        for field in [
-            "version",
-            "worker_id",
-            "scheduled_requests",
-            "queued_requests",
-        ] {
+        for field in ["version", "worker_id", "scheduled_requests", "queued_requests"] {
             assert_eq!(fault(&format!(r#"{{"{field}": null}}"#)).1, field);
         }
         let text = r#"{"timing_scope": null, "scheduled_requests": {"extend_lengths": null}}"#;
@@ -359,9 +326,7 @@ mod tests {
             r#"{"queued_requests": []}"#,
             r#"[[1, "w", 0]]"#,
         ] {
-            let message = iteration_from_json(text.as_bytes())
-                .unwrap_err()
-                .to_string();
+            let message = iteration_from_json(text.as_bytes()).unwrap_err().to_string();
             assert!(message.contains("expected an object"), "{message}");
         }
         assert!(serde_json::from_str::<ForwardPassMetrics>(r#"[1, "w", 0]"#).is_err());

@@ -44,10 +44,7 @@ pub(super) struct RecentLatencies {
 
 impl RecentLatencies {
     pub(super) fn new(baseline: Baseline) -> Self {
-        Self {
-            window: baseline.window(),
-            kinds: Vec::new(),
-        }
+        Self { window: baseline.window(), kinds: Vec::new() }
     }
 
     /// The median of the latest latencies; the mean of the middle two where their number is even.
@@ -62,14 +59,10 @@ impl RecentLatencies {
     }
 
     pub(super) fn learn(&mut self, kind: WorkloadKind, latency_ms: f64) {
-        let index = self
-            .kinds
-            .iter()
-            .position(|(of, ..)| *of == kind)
-            .unwrap_or_else(|| {
-                self.kinds.push((kind, VecDeque::new(), Vec::new()));
-                self.kinds.len() - 1
-            });
+        let index = self.kinds.iter().position(|(of, ..)| *of == kind).unwrap_or_else(|| {
+            self.kinds.push((kind, VecDeque::new(), Vec::new()));
+            self.kinds.len() - 1
+        });
         let (_, arrived, sorted) = &mut self.kinds[index];
         if arrived.len() == self.window {
             if let Some(oldest) = arrived.pop_front() {
@@ -77,10 +70,7 @@ impl RecentLatencies {
             }
         }
         arrived.push_back(latency_ms);
-        sorted.insert(
-            sorted.partition_point(|&value| value < latency_ms),
-            latency_ms,
-        );
+        sorted.insert(sorted.partition_point(|&value| value < latency_ms), latency_ms);
     }
 }
 
@@ -97,10 +87,7 @@ mod tests {
             median.learn(decode, latency);
         }
         median.learn(prefill, 100.0);
-        assert_eq!(
-            (median.median(decode), median.median(prefill)),
-            (Some(5.0), Some(100.0))
-        );
+        assert_eq!((median.median(decode), median.median(prefill)), (Some(5.0), Some(100.0)));
         median.learn(decode, 7.0);
         assert_eq!(median.median(decode), Some(6.0));
     }

@@ -57,20 +57,12 @@ impl Learner {
                         reason: forecast.reason.map_or("", Reason::name),
                     }
                 }
-                Err(error) => Answer {
-                    ms: None,
-                    source: "",
-                    reason: error.code(),
-                },
+                Err(error) => Answer { ms: None, source: "", reason: error.code() },
             },
             Self::Recent(recent) => {
                 let ms = recent.median(scored.kind);
                 recent.learn(scored.kind, scored.observed_ms);
-                let (source, reason) = if ms.is_some() {
-                    ("baseline", "")
-                } else {
-                    ("", "cold")
-                };
+                let (source, reason) = if ms.is_some() { ("baseline", "") } else { ("", "cold") };
                 Answer { ms, source, reason }
             }
         }
@@ -164,19 +156,10 @@ impl<'a> InputRun<'a> {
             .ok_or("idle")?;
         let observed_ms = observed_ms(ranks).map_err(Rejection::name)?;
         let worker = self.worker(iteration.worker_id()).ok_or("no_worker_id")?;
-        let accepted = self.workers[worker]
-            .accepted
-            .entry(workload.kind)
-            .or_default();
+        let accepted = self.workers[worker].accepted.entry(workload.kind).or_default();
         let eligible = *accepted >= self.options.warmup;
         *accepted += 1;
-        Ok(Scored {
-            iteration: index,
-            worker,
-            kind: workload.kind,
-            observed_ms,
-            eligible,
-        })
+        Ok(Scored { iteration: index, worker, kind: workload.kind, observed_ms, eligible })
     }
 
     /// The place of a worker, entered when first seen.
@@ -184,11 +167,7 @@ impl<'a> InputRun<'a> {
     /// A record without an id is a worker's only while no worker has a name: where some have, it
     /// is a fault of the producer and not one more worker.
     fn worker(&mut self, id: &str) -> Option<usize> {
-        if self
-            .workers
-            .get(self.current)
-            .is_some_and(|worker| worker.id == id)
-        {
+        if self.workers.get(self.current).is_some_and(|worker| worker.id == id) {
             return Some(self.current);
         }
         if let Some(known) = self.workers.iter().position(|worker| worker.id == id) {
@@ -220,10 +199,11 @@ impl<'a> InputRun<'a> {
             }
             self.spent[contender] += start.elapsed();
             for (row, answer) in scored.iter().zip(&answered) {
-                self.workers[row.worker].tallies[contender]
-                    .entry(row.kind)
-                    .or_default()
-                    .add(row.observed_ms, answer.ms, row.eligible);
+                self.workers[row.worker].tallies[contender].entry(row.kind).or_default().add(
+                    row.observed_ms,
+                    answer.ms,
+                    row.eligible,
+                );
             }
             answers.push(answered);
         }
@@ -260,11 +240,7 @@ impl<'a> InputRun<'a> {
                 warnings: summary.warnings.clone(),
             },
             predictions: self.predictions,
-            tallies: self
-                .workers
-                .into_iter()
-                .map(|worker| (worker.id, worker.tallies))
-                .collect(),
+            tallies: self.workers.into_iter().map(|worker| (worker.id, worker.tallies)).collect(),
             spent: self.spent,
         }
     }

@@ -196,10 +196,7 @@ fn fit_result(
                 overall.extend(tally);
                 kinds.entry(kind.name()).or_default().extend(tally);
                 input.extend(tally);
-                by_worker
-                    .entry(worker_id.clone())
-                    .or_default()
-                    .extend(tally);
+                by_worker.entry(worker_id.clone()).or_default().extend(tally);
             }
         }
     }
@@ -207,25 +204,13 @@ fn fit_result(
     FitResult {
         fit: contender.name().to_owned(),
         config: contender.config(),
-        by_kind: kinds
-            .iter()
-            .map(|(kind, tally)| (*kind, tally.stats()))
-            .collect(),
-        by_input: inputs
-            .iter()
-            .map(|(path, tally)| (path.clone(), tally.stats()))
-            .collect(),
+        by_kind: kinds.iter().map(|(kind, tally)| (*kind, tally.stats())).collect(),
+        by_input: inputs.iter().map(|(path, tally)| (path.clone(), tally.stats())).collect(),
         by_worker: options.by_worker.then(|| {
             let stats = |tallies: &BTreeMap<String, Tally>| {
-                tallies
-                    .iter()
-                    .map(|(worker, tally)| (worker.clone(), tally.stats()))
-                    .collect()
+                tallies.iter().map(|(worker, tally)| (worker.clone(), tally.stats())).collect()
             };
-            workers
-                .iter()
-                .map(|(path, tallies)| (path.clone(), stats(tallies)))
-                .collect()
+            workers.iter().map(|(path, tallies)| (path.clone(), stats(tallies))).collect()
         }),
         cpu_us_per_row: (overall.rows > 0).then(|| spent.as_secs_f64() * 1e6 / overall.rows as f64),
         overall,

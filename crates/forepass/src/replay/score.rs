@@ -22,8 +22,7 @@ impl Tally {
         if eligible {
             self.eligible += 1;
             if let Some(predicted_ms) = predicted_ms {
-                self.relative_errors
-                    .push((predicted_ms - observed_ms) / observed_ms);
+                self.relative_errors.push((predicted_ms - observed_ms) / observed_ms);
             }
         }
     }
@@ -32,18 +31,13 @@ impl Tally {
     pub(super) fn extend(&mut self, other: &Self) {
         self.rows += other.rows;
         self.eligible += other.eligible;
-        self.relative_errors
-            .extend_from_slice(&other.relative_errors);
+        self.relative_errors.extend_from_slice(&other.relative_errors);
     }
 
     /// The statistics of the rows taken in.
     pub(super) fn stats(&self) -> Stats {
         let count = self.relative_errors.len();
-        let mut sizes: Vec<f64> = self
-            .relative_errors
-            .iter()
-            .map(|error| error.abs())
-            .collect();
+        let mut sizes: Vec<f64> = self.relative_errors.iter().map(|error| error.abs()).collect();
         sizes.sort_unstable_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
         let pct = |sum: f64| (count > 0).then(|| 100.0 * sum / count as f64);
         let quantile = |share: f64| interpolated_quantile(&sizes, share).map(|size| 100.0 * size);
@@ -112,9 +106,6 @@ mod tests {
     #[test]
     fn no_rows_have_no_accuracy() {
         let stats = Tally::default().stats();
-        assert_eq!(
-            (stats.coverage_pct, stats.mape_pct, stats.bias_pct),
-            (None, None, None)
-        );
+        assert_eq!((stats.coverage_pct, stats.mape_pct, stats.bias_pct), (None, None, None));
     }
 }

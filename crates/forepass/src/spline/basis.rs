@@ -11,59 +11,76 @@ pub(super) const SEGMENTS: usize = MAX_KNOTS + 1;
 /// Columns at the most: the segments of the first axis, then those of the second.
 pub const COLUMNS: usize = FEATURES * SEGMENTS;
 
-/// Interior knots of one axis in scaled units, ascending.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Knots {
-    at: [f64; MAX_KNOTS],
-    count: usize,
+/// One axis cut into segments, in a unit of its own.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Axis {
+    /// The unit: the largest retained value at the search that cut the axis.
+    scale: f64,
+    segments: usize,
+    /// Where each segment starts, the first at zero; infinity for those that are not in use.
+    start: [f64; SEGMENTS],
+    /// How long each is: infinity for the last one, zero for those that are not in use.
+    width: [f64; SEGMENTS],
 }
 
-impl Knots {
-    /// The knots, ascending.
-    pub fn as_slice(&self) -> &[f64] {
-        &self.at[..self.count]
+impl Axis {
+    /// An axis in units of `scale` that is not cut yet.
+    pub(super) fn new(scale: f64) -> Self {
+        let mut axis =
+            Self { scale, segments: 1, start: [f64::INFINITY; SEGMENTS], width: [0.0; SEGMENTS] };
+        axis.start[0] = 0.0;
+        axis.width[0] = f64::INFINITY;
+        axis
     }
 
-    pub(super) fn as_mut_slice(&mut self) -> &mut [f64] {
-        &mut self.at[..self.count]
+    /// The unit of the axis.
+    pub(super) fn scale(&self) -> f64 {
+        self.scale
     }
 
-    /// Adds a knot beyond the others; one more than [`MAX_KNOTS`] is left out.
-    pub(super) fn push(&mut self, knot: f64) {
-        if let Some(place) = self.at.get_mut(self.count) {
-            *place = knot;
-            self.count += 1;
+    /// The interior knots in that unit, ascending.
+    pub fn knots(&self) -> &[f64] {
+        &self.start[1..self.segments]
+    }
+
+    /// Cuts the axis once more, beyond the other knots; more than [`MAX_KNOTS`] times does nothing.
+    pub(super) fn cut(&mut self, knot: f64) {
+        if self.segments < SEGMENTS {
+            self.segments += 1;
+            self.width[self.segments - 1] = f64::INFINITY;
+            self.place(self.segments - 2, knot);
+        }
+    }
+
+    /// Moves a knot; it must stay between its neighbours.
+    pub(super) fn place(&mut self, knot: usize, at: f64) {
+        self.start[knot + 1] = at;
+        self.width[knot] = at - self.start[knot];
+        if knot + 2 < self.segments {
+            self.width[knot + 1] = self.start[knot + 2] - at;
         }
     }
 }
 
-/// Where an axis is cut, and the unit in which.
+/// Both axes, cut.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Basis {
-    /// Unit of each axis: its largest retained value at the last search.
-    pub scale: [f64; FEATURES],
-    /// Interior knots of each axis in that unit.
-    pub knots: [Knots; FEATURES],
+    /// The axes, in the order of the features.
+    pub axes: [Axis; FEATURES],
 }
 
 impl Basis {
-    /// The columns of a load: of segment `[l, r]` how far `x` has come from `l`, up to `r - l`.
+    /// The columns of a load: of a segment from `l` to `r`, how far `x` has come from `l`, up to
+    /// `r - l`.
     ///
-    /// The last segment has no end. Unused columns are zero.
+    /// Columns that are not in use are zero.
     pub(super) fn columns(&self, features: &[f64; FEATURES]) -> [f64; COLUMNS] {
         let mut columns = [0.0; COLUMNS];
-        for axis in 0..FEATURES {
-            let x = features[axis] / self.scale[axis];
-            let knots = &self.knots[axis];
-            let mut left = 0.0;
-            for segment in 0..=knots.count {
-                let width = if segment < knots.count {
-                    knots.at[segment] - left
-                } else {
-                    f64::INFINITY
-                };
-                columns[axis * SEGMENTS + segment] = (x - left).clamp(0.0, width);
-                left = knots.at[segment.min(MAX_KNOTS - 1)];
+        for (index, axis) in self.axes.iter().enumerate() {
+            let x = features[index] / axis.scale;
+            for segment in 0..SEGMENTS {
+                let along = (x - axis.start[segment]).max(0.0).min(axis.width[segment]);
+                columns[index * SEGMENTS + segment] = along;
             }
         }
         columns
@@ -71,13 +88,8 @@ impl Basis {
 
     /// The knots in raw units of the features.
     pub(super) fn raw_knots(&self) -> [Vec<f64>; FEATURES] {
-        std::array::from_fn(|axis| {
-            self.knots[axis]
-                .as_slice()
-                .iter()
-                .map(|knot| knot * self.scale[axis])
-                .collect()
-        })
+        let raw = |axis: &Axis| axis.knots().iter().map(|knot| knot * axis.scale).collect();
+        std::array::from_fn(|index| raw(&self.axes[index]))
     }
 }
 
@@ -86,14 +98,13 @@ mod tests {
     use super::*;
 
     fn basis(first: &[f64], second: &[f64]) -> Basis {
-        let mut basis = Basis {
-            scale: [1.0, 2.0],
-            knots: [Knots::default(); FEATURES],
-        };
-        for (knots, given) in basis.knots.iter_mut().zip([first, second]) {
-            given.iter().for_each(|&knot| knots.push(knot));
+        let mut axes = [Axis::new(1.0), Axis::new(2.0)];
+        for (axis, knots) in axes.iter_mut().zip([first, second]) {
+            for &knot in knots {
+                axis.cut(knot);
+            }
         }
-        basis
+        Basis { axes }
     }
 
     #[test]
@@ -101,10 +112,7 @@ mod tests {
         let basis = basis(&[0.25, 0.75], &[0.5]);
         // 0.5 is past the first segment (0.25 long) and 0.25 into the second; 3 / 2 = 1.5 is past
         // the first segment (0.5 long) and 1 into the last.
-        assert_eq!(
-            basis.columns(&[0.5, 3.0]),
-            [0.25, 0.25, 0.0, 0.0, 0.5, 1.0, 0.0, 0.0]
-        );
+        assert_eq!(basis.columns(&[0.5, 3.0]), [0.25, 0.25, 0.0, 0.0, 0.5, 1.0, 0.0, 0.0]);
     }
 
     #[test]
@@ -121,9 +129,15 @@ mod tests {
     #[test]
     fn without_knots_an_axis_is_one_segment() {
         let basis = basis(&[], &[]);
-        assert_eq!(
-            basis.columns(&[5.0, 4.0]),
-            [5.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0]
-        );
+        assert_eq!(basis.columns(&[5.0, 4.0]), [5.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_moved_knot_moves_the_ends_of_both_its_segments() {
+        let mut moved = basis(&[0.2, 0.5, 0.8], &[0.5]);
+        moved.axes[0].place(1, 0.6);
+        assert_eq!(moved, basis(&[0.2, 0.6, 0.8], &[0.5]));
+        moved.axes[0].place(2, 0.9);
+        assert_eq!(moved, basis(&[0.2, 0.6, 0.9], &[0.5]));
     }
 }

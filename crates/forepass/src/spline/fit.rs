@@ -7,15 +7,12 @@ use super::schedule::Schedule;
 use super::search::{Search, learn};
 use crate::config::SplineParams;
 use crate::moments::{Centred, Moments};
-use crate::nnls::{self, NormalEquations};
+use crate::nnls;
 use crate::retention::Observation;
 use crate::workload::FEATURES;
 
 /// Columns of the statistics: those of the basis, and the latency.
 pub(super) const STATISTICS: usize = COLUMNS + 1;
-
-/// Standard deviation, relative to the mean, up to which a column counts as constant.
-const CONSTANT: f64 = 1e-12;
 
 /// A fitted spline: `latency_ms + Σ price (column - center)`, with prices that are not negative.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,43 +51,11 @@ pub(super) struct Fitted {
     pub(super) is_decided: bool,
 }
 
-/// The normal equations of the columns that vary, and whether that is clear of each.
-pub(super) fn normal_equations(
-    statistics: &Centred<STATISTICS>,
-) -> (NormalEquations<COLUMNS>, bool) {
-    let Centred {
-        count,
-        ref mean,
-        ref scatter,
-        ..
-    } = *statistics;
-    let mut problem = NormalEquations {
-        gram: [[0.0; COLUMNS]; COLUMNS],
-        rhs: [0.0; COLUMNS],
-        target: scatter[COLUMNS][COLUMNS],
-    };
-    let mut is_clear = true;
-    let mut active = [false; COLUMNS];
-    for i in 0..COLUMNS {
-        let threshold = CONSTANT * mean[i];
-        let threshold = threshold * threshold * count as f64;
-        active[i] = scatter[i][i] > threshold;
-        is_clear &= !(scatter[i][i] > threshold / 100.0 && scatter[i][i] < threshold * 100.0);
-    }
-    for i in (0..COLUMNS).filter(|&i| active[i]) {
-        problem.rhs[i] = scatter[i][COLUMNS];
-        for j in (0..COLUMNS).filter(|&j| active[j]) {
-            problem.gram[i][j] = scatter[i][j];
-        }
-    }
-    (problem, is_clear)
-}
-
 /// Fits the spline at a basis, trying first whether the columns of `likely` are those in use.
 ///
 /// `None` where the statistics are not finite or admit no solution.
 pub(super) fn fit(statistics: &Centred<STATISTICS>, basis: &Basis, likely: u32) -> Option<Fitted> {
-    let (problem, is_clear) = normal_equations(statistics);
+    let (problem, is_clear) = statistics.regression::<COLUMNS>();
     let solution = nnls::solve_from(&problem, 0.0, likely)?;
     let model = SplineModel {
         basis: *basis,
@@ -146,13 +111,15 @@ struct Epoch {
     moments: Moments<STATISTICS>,
     model: Option<SplineModel>,
     used: u32,
+    /// Insertions and evictions since the search, or the last rebuild that was scheduled.
+    clock: u64,
 }
 
 /// The spline of one store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SplineFit {
     knots_per_axis: usize,
-    rebuild_interval: u64,
+    rebuild_interval: Option<u64>,
     schedule: Schedule,
     epoch: Option<Epoch>,
     search: Search,
@@ -169,7 +136,7 @@ impl SplineFit {
     ) -> Self {
         Self {
             knots_per_axis: params.knots_per_axis,
-            rebuild_interval: rebuild_interval.unwrap_or(u64::MAX),
+            rebuild_interval,
             schedule: Schedule::new(&params.search, min_observations),
             epoch: None,
             search: Search::default(),
@@ -208,6 +175,7 @@ impl SplineFit {
             if let Some(row) = evicted {
                 epoch.moments.remove(&row_at(&epoch.basis, row));
             }
+            epoch.clock = epoch.clock.saturating_add(1 + u64::from(evicted.is_some()));
             self.refit(retained);
         }
     }
@@ -215,22 +183,13 @@ impl SplineFit {
     /// Searches for knots and starts a new epoch at them.
     fn learn<'a>(&mut self, retained: impl Iterator<Item = &'a Observation> + Clone) {
         let previous = self.epoch.as_ref().map(|epoch| &epoch.basis);
-        let (basis, fitted) = learn(
-            &mut self.search,
-            retained.clone(),
-            self.knots_per_axis,
-            previous,
-        );
+        let (basis, fitted) =
+            learn(&mut self.search, retained.clone(), self.knots_per_axis, previous);
         let mut moments = Moments::default();
         moments.rebuild(retained.map(|observation| row_at(&basis, observation)));
         let used = fitted.as_ref().map_or(0, |fitted| fitted.used);
         let model = fitted.map(|fitted| fitted.model);
-        self.epoch = Some(Epoch {
-            basis,
-            moments,
-            model,
-            used,
-        });
+        self.epoch = Some(Epoch { basis, moments, model, used, clock: 0 });
         self.schedule.searched();
     }
 
@@ -239,7 +198,10 @@ impl SplineFit {
         let basis = epoch.basis;
         let rows = || retained().map(move |observation| row_at(&basis, observation));
         let mut statistics = epoch.moments.centred();
-        let is_due = epoch.moments.mutations() >= self.rebuild_interval;
+        let is_due = self.rebuild_interval.is_some_and(|interval| epoch.clock >= interval);
+        if is_due {
+            epoch.clock = 0;
+        }
         let rebuild = is_due || !statistics.is_sound;
         if rebuild {
             self.rebuilds = self.rebuilds.saturating_add(1);

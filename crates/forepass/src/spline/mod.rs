@@ -5,5 +5,5 @@ mod fit;
 mod schedule;
 mod search;
 
-pub use basis::{Basis, COLUMNS, Knots, MAX_KNOTS};
+pub use basis::{Axis, Basis, COLUMNS, MAX_KNOTS};
 pub use fit::{SplineDiagnostics, SplineFit, SplineModel};

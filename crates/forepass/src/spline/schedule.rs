@@ -64,9 +64,7 @@ impl Schedule {
         let Some(prior_ms) = prior_ms.filter(|prior_ms| prior_ms.is_finite()) else {
             return;
         };
-        let allowed = adaptive
-            .absolute_tolerance_ms
-            .max(adaptive.tolerance * observed_ms);
+        let allowed = adaptive.absolute_tolerance_ms.max(adaptive.tolerance * observed_ms);
         let is_bad = (prior_ms - observed_ms).abs() > allowed;
         if self.recent.len() >= adaptive.window {
             self.bad -= usize::from(self.recent.pop_front() == Some(true));
@@ -86,9 +84,9 @@ impl Schedule {
         };
         match &self.policy {
             SplineSearchConfig::Periodic { step } => self.accepted % step == 0,
-            SplineSearchConfig::Adaptive(AdaptiveSearch {
-                cooldown, trigger, ..
-            }) => self.accepted - last_search >= *cooldown && self.bad >= *trigger,
+            SplineSearchConfig::Adaptive(AdaptiveSearch { cooldown, trigger, .. }) => {
+                self.accepted - last_search >= *cooldown && self.bad >= *trigger
+            }
         }
     }
 

@@ -6,10 +6,10 @@
 //! pass over the rows. Sums only ever grow by terms of one sign or start from the near end, so
 //! they keep their digits where a segment is short.
 
-use super::basis::{Basis, Knots, SEGMENTS};
-use super::fit::{Fitted, STATISTICS, fit, normal_equations, row_at};
-use crate::moments::{Centred, Moments};
-use crate::nnls;
+use super::basis::{Axis, Basis, COLUMNS, SEGMENTS};
+use super::fit::{Fitted, STATISTICS, fit, row_at};
+use crate::moments::{Centred, Moments, is_constant};
+use crate::nnls::{self, NormalEquations};
 use crate::quantile::interpolated_quantile;
 use crate::retention::Observation;
 use crate::workload::FEATURES;
@@ -53,39 +53,49 @@ pub(super) fn learn<'a>(
     previous: Option<&Basis>,
 ) -> (Basis, Option<Fitted>) {
     let mut basis = search.prepare(retained, knots_per_axis);
-    let Some(mut best) = search.refit(&basis, 0) else {
+    let mut statistics = search.statistics(&basis);
+    let Some(first) = fit(&statistics, &basis, 0) else {
         return (basis, None);
     };
-    let margin = IMPROVEMENT.max(RELATIVE_IMPROVEMENT * best.total);
+    let mut best = Best { sse: first.sse, used: first.used };
+    let margin = IMPROVEMENT.max(RELATIVE_IMPROVEMENT * first.total);
     if let Some(rescaled) = previous.and_then(|previous| rescaled(previous, &basis)) {
-        if let Some(fitted) = search.refit(&rescaled, best.used) {
+        let at_rescaled = search.statistics(&rescaled);
+        if let Some(fitted) = fit(&at_rescaled, &rescaled, best.used) {
             if fitted.sse < best.sse - margin {
-                (basis, best) = (rescaled, fitted);
+                best = Best { sse: fitted.sse, used: fitted.used };
+                (basis, statistics) = (rescaled, at_rescaled);
             }
         }
     }
     for _ in 0..SWEEPS {
         for axis in 0..FEATURES {
-            for knot in 0..basis.knots[axis].as_slice().len() {
-                search.improve(&mut basis, axis, knot, &mut best, margin);
+            for knot in 0..basis.axes[axis].knots().len() {
+                search.improve(&mut basis, &mut statistics, axis, knot, &mut best, margin);
             }
         }
     }
-    // The error found on the way is the sums'; the fit that serves is the rows'.
-    let fitted = search.refit(&basis, 0);
+    // The error found on the way is that of the sums; the fit that serves is that of the rows.
+    let fitted = fit(&search.statistics(&basis), &basis, 0);
     (basis, fitted)
+}
+
+/// The least error so far, and the columns that reach it.
+struct Best {
+    sse: f64,
+    used: u32,
 }
 
 /// The knots of an earlier search in the units of this one, where their numbers agree.
 fn rescaled(previous: &Basis, basis: &Basis) -> Option<Basis> {
     let mut rescaled = *basis;
-    for axis in 0..FEATURES {
-        let old = previous.knots[axis].as_slice();
-        if old.len() != basis.knots[axis].as_slice().len() {
+    for (axis, old) in rescaled.axes.iter_mut().zip(&previous.axes) {
+        if old.knots().len() != axis.knots().len() {
             return None;
         }
-        for (knot, old) in rescaled.knots[axis].as_mut_slice().iter_mut().zip(old) {
-            *knot = old * (previous.scale[axis] / basis.scale[axis]);
+        let change = old.scale() / axis.scale();
+        for (knot, at) in old.knots().iter().enumerate() {
+            axis.place(knot, at * change);
         }
     }
     Some(rescaled)
@@ -100,10 +110,7 @@ impl Search {
     ) -> Basis {
         self.rows.clear();
         self.rows.extend(retained);
-        let mut basis = Basis {
-            scale: [1.0; FEATURES],
-            knots: [Knots::default(); FEATURES],
-        };
+        let mut axes = [Axis::new(1.0); FEATURES];
         for axis in 0..FEATURES {
             let rows = &self.rows;
             let value = |row: usize| rows[row].features[axis];
@@ -113,52 +120,37 @@ impl Search {
             // Rows of equal load stay in arrival order: the sums must not depend on the sort.
             order.sort_unstable_by(|&a, &b| value(a).total_cmp(&value(b)).then(a.cmp(&b)));
             let largest = order.last().map_or(0.0, |&row| value(row));
-            if largest > 0.0 {
-                basis.scale[axis] = largest;
-            }
+            let scale = if largest > 0.0 { largest } else { 1.0 };
+            axes[axis] = Axis::new(scale);
             self.unique.clear();
-            self.unique
-                .extend(order.iter().map(|&row| value(row) / basis.scale[axis]));
+            self.unique.extend(order.iter().map(|&row| value(row) / scale));
             self.unique.dedup();
-            first_knots(&self.unique, knots_per_axis, &mut basis.knots[axis]);
+            first_knots(&self.unique, knots_per_axis, &mut axes[axis]);
             candidates(&self.unique, &mut self.candidates[axis]);
         }
-        basis
+        Basis { axes }
     }
 
     fn statistics(&self, basis: &Basis) -> Centred<STATISTICS> {
         let mut moments = Moments::default();
-        moments.rebuild(
-            self.rows
-                .iter()
-                .map(|observation| row_at(basis, observation)),
-        );
+        moments.rebuild(self.rows.iter().map(|observation| row_at(basis, observation)));
         moments.centred()
-    }
-
-    /// The fit from the rows.
-    fn refit(&self, basis: &Basis, likely: u32) -> Option<Fitted> {
-        fit(&self.statistics(basis), basis, likely)
     }
 
     /// Moves one knot to the candidate that lowers the error most, judged one after the other.
     fn improve(
         &mut self,
         basis: &mut Basis,
+        statistics: &mut Centred<STATISTICS>,
         axis: usize,
         knot: usize,
-        best: &mut Fitted,
+        best: &mut Best,
         margin: f64,
     ) {
-        let knots = basis.knots[axis].as_slice();
-        let left = if knot == 0 { 0.0 } else { knots[knot - 1] };
-        let last = self.order[axis]
-            .last()
-            .map_or(0.0, |&row| self.rows[row].features[axis]);
-        let right = knots
-            .get(knot + 1)
-            .copied()
-            .unwrap_or(last / basis.scale[axis]);
+        let cut = &basis.axes[axis];
+        let left = if knot == 0 { 0.0 } else { cut.knots()[knot - 1] };
+        let last = self.order[axis].last().map_or(0.0, |&row| self.rows[row].features[axis]);
+        let right = cut.knots().get(knot + 1).copied().unwrap_or(last / cut.scale());
         let all = &self.candidates[axis];
         let from = all.partition_point(|&candidate| candidate <= left + GAP);
         let to = all.partition_point(|&candidate| candidate < right - GAP);
@@ -166,35 +158,36 @@ impl Search {
             return;
         }
         let candidates = &all[from..to];
-        let statistics = self.statistics(basis);
         let segment = axis * SEGMENTS + knot;
-        self.axis
-            .sum(&self.rows, &self.order[axis], basis, axis, &statistics);
+        self.axis.sum(&self.rows, &self.order[axis], basis, axis, statistics);
         self.axis.sweep_up(candidates, left);
         self.axis.sweep_down(candidates, right);
+        let (mut problem, _) = statistics.regression::<COLUMNS>();
+        let mut accepted = None;
         for (index, &candidate) in candidates.iter().enumerate() {
-            let moved = self
-                .axis
-                .moved(&statistics, segment, index, candidate - left);
-            let (problem, _) = normal_equations(&moved);
+            self.axis.move_knot(&mut problem, segment, index, candidate - left);
             if let Some((sse, used)) = nnls::least_error(&problem, best.used) {
                 if sse < best.sse - margin {
-                    (best.sse, best.used) = (sse, used);
-                    basis.knots[axis].as_mut_slice()[knot] = candidate;
+                    *best = Best { sse, used };
+                    accepted = Some(index);
                 }
             }
+        }
+        if let Some(index) = accepted {
+            basis.axes[axis].place(knot, candidates[index]);
+            *statistics = self.statistics(basis);
         }
     }
 }
 
 /// Evenly spaced quantiles of the unique values, at most one fewer than there are values.
-fn first_knots(unique: &[f64], knots_per_axis: usize, knots: &mut Knots) {
+fn first_knots(unique: &[f64], knots_per_axis: usize, axis: &mut Axis) {
     let count = knots_per_axis.min(unique.len().saturating_sub(1));
     for j in 1..=count {
         let share = j as f64 / (count + 1) as f64;
         if let Some(knot) = interpolated_quantile(unique, share) {
-            if knots.as_slice().last() != Some(&knot) {
-                knots.push(knot);
+            if axis.knots().last() != Some(&knot) {
+                axis.cut(knot);
             }
         }
     }
@@ -203,7 +196,7 @@ fn first_knots(unique: &[f64], knots_per_axis: usize, knots: &mut Knots) {
 /// Nineteen quantiles of the unique values, and seventeen points in geometric steps.
 fn candidates(unique: &[f64], candidates: &mut Vec<f64>) {
     candidates.clear();
-    candidates.extend((1..20).filter_map(|i| interpolated_quantile(unique, 0.05 * f64::from(i))));
+    candidates.extend((1..20).filter_map(|i| interpolated_quantile(unique, f64::from(i) / 20.0)));
     if let Some(&positive) = unique.iter().find(|&&value| value > 0.0) {
         let least = positive.max(LEAST_POSITIVE);
         let greatest = unique[unique.len() - 1];
@@ -230,6 +223,8 @@ struct AxisSums {
     /// Scaled loads, ascending, and the centred columns of their rows, latency last.
     x: Vec<f64>,
     columns: Vec<[f64; STATISTICS]>,
+    /// Columns that vary, as bits.
+    fixed: u32,
     /// Sums of the columns from each row to the end.
     beyond: Vec<[f64; STATISTICS]>,
     /// For each candidate, the segment that ends at it and the one that starts there.
@@ -246,13 +241,13 @@ impl AxisSums {
         axis: usize,
         statistics: &Centred<STATISTICS>,
     ) {
+        self.fixed = (0..COLUMNS).fold(0, |mask, i| mask | u32::from(statistics.varies(i).0) << i);
         self.x.clear();
         self.columns.clear();
         for &row in order {
-            self.x.push(rows[row].features[axis] / basis.scale[axis]);
+            self.x.push(rows[row].features[axis] / basis.axes[axis].scale());
             let columns = row_at(basis, &rows[row]);
-            self.columns
-                .push(std::array::from_fn(|i| columns[i] - statistics.mean[i]));
+            self.columns.push(std::array::from_fn(|i| columns[i] - statistics.mean[i]));
         }
         self.beyond.clear();
         self.beyond.resize(order.len() + 1, [0.0; STATISTICS]);
@@ -299,12 +294,7 @@ impl AxisSums {
             }
             while entered > 0 && self.x[entered - 1] > candidate {
                 entered -= 1;
-                sums.grow(
-                    &self.columns[entered],
-                    1.0,
-                    self.x[entered] - candidate,
-                    0.0,
-                );
+                sums.grow(&self.columns[entered], 1.0, self.x[entered] - candidate, 0.0);
             }
             at = candidate;
             self.after.push(sums);
@@ -312,33 +302,43 @@ impl AxisSums {
         self.after.reverse();
     }
 
-    /// The statistics with the knot between `segment` and the next one at a candidate, `width`
-    /// beyond the segment's start.
-    fn moved(
+    /// Puts the knot between `segment` and the next one at a candidate, `width` beyond the
+    /// segment's start.
+    fn move_knot(
         &self,
-        statistics: &Centred<STATISTICS>,
+        problem: &mut NormalEquations<COLUMNS>,
         segment: usize,
         candidate: usize,
         width: f64,
-    ) -> Centred<STATISTICS> {
+    ) {
         let (before, after) = (&self.before[candidate], &self.after[candidate]);
-        let share = 1.0 / statistics.count as f64;
-        let mut moved = *statistics;
-        for (column, sums) in [(segment, before), (segment + 1, after)] {
-            moved.mean[column] = sums.sum * share;
-            for i in 0..STATISTICS {
-                moved.scatter[column][i] = sums.with[i];
-                moved.scatter[i][column] = sums.with[i];
+        let count = self.x.len();
+        let share = 1.0 / count as f64;
+        let moving = [(segment, before), (segment + 1, after)];
+        for (column, sums) in moving {
+            for i in 0..COLUMNS {
+                // Columns that are constant stay out.
+                let product = if self.fixed >> i & 1 == 1 { sums.with[i] } else { 0.0 };
+                problem.gram[column][i] = product;
+                problem.gram[i][column] = product;
             }
-        }
-        for (column, sums) in [(segment, before), (segment + 1, after)] {
-            moved.scatter[column][column] = (sums.square - sums.sum * sums.sum * share).max(0.0);
+            problem.rhs[column] = sums.with[COLUMNS];
         }
         // Where the second segment has begun, the first is as long as it gets.
         let between = width * after.sum - before.sum * after.sum * share;
-        moved.scatter[segment][segment + 1] = between;
-        moved.scatter[segment + 1][segment] = between;
-        moved
+        problem.gram[segment][segment + 1] = between;
+        problem.gram[segment + 1][segment] = between;
+        for (column, sums) in moving {
+            let scatter = sums.square - sums.sum * sums.sum * share;
+            problem.gram[column][column] = scatter;
+            if is_constant(scatter, sums.sum * share, count) {
+                problem.rhs[column] = 0.0;
+                for i in 0..COLUMNS {
+                    problem.gram[column][i] = 0.0;
+                    problem.gram[i][column] = 0.0;
+                }
+            }
+        }
     }
 }
 

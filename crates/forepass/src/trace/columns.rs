@@ -29,14 +29,8 @@ enum Field {
 use Field::{Count, Milliseconds, Number, Rank, Worker};
 
 pub(super) static LAYOUTS: [Layout; 2] = [
-    Layout {
-        format: TraceFormat::VllmCsv,
-        columns: &VLLM,
-    },
-    Layout {
-        format: TraceFormat::TrtllmCsv,
-        columns: &TRTLLM,
-    },
+    Layout { format: TraceFormat::VllmCsv, columns: &VLLM },
+    Layout { format: TraceFormat::TrtllmCsv, columns: &TRTLLM },
 ];
 
 #[rustfmt::skip]
@@ -73,19 +67,11 @@ static TRTLLM: [Column; 8] = [
 ];
 
 const fn required(name: &'static str, field: Field) -> Column {
-    Column {
-        name,
-        required: true,
-        field,
-    }
+    Column { name, required: true, field }
 }
 
 const fn optional(name: &'static str, field: Field) -> Column {
-    Column {
-        name,
-        required: false,
-        field,
-    }
+    Column { name, required: false, field }
 }
 
 impl Layout {
@@ -111,9 +97,7 @@ impl Column {
             Number(number) => *number(metrics) = finite(text)?,
             Milliseconds(seconds) => *seconds(metrics) = finite(text)? / 1000.0,
             Rank => {
-                metrics.dp_rank = text
-                    .parse()
-                    .map_err(|_| "a nonnegative integer below 2^32")?;
+                metrics.dp_rank = text.parse().map_err(|_| "a nonnegative integer below 2^32")?;
             }
             Worker => text.clone_into(&mut metrics.worker_id),
         }
@@ -123,7 +107,5 @@ impl Column {
 
 fn finite(text: &str) -> Result<f64, &'static str> {
     let number = text.parse().ok();
-    number
-        .filter(|n: &f64| n.is_finite())
-        .ok_or("a finite number")
+    number.filter(|n: &f64| n.is_finite()).ok_or("a finite number")
 }

@@ -92,11 +92,7 @@ impl Table {
             return Err(Error::metrics(
                 "malformed",
                 "",
-                format!(
-                    "{} fields, where the header has {}",
-                    fields.len(),
-                    self.width
-                ),
+                format!("{} fields, where the header has {}", fields.len(), self.width),
             ));
         }
         let mut metrics = ForwardPassMetrics::default();
@@ -122,9 +118,7 @@ fn closest(
         .iter()
         .filter(|layout| wanted.is_none_or(|format| format == layout.format))
         .map(|layout| {
-            let missing = layout
-                .required()
-                .filter(|name| !names.iter().any(|n| n == name));
+            let missing = layout.required().filter(|name| !names.iter().any(|n| n == name));
             (layout, missing.collect::<Vec<_>>())
         })
         .filter(|(layout, missing)| missing.len() < layout.required().count())
@@ -221,10 +215,7 @@ mod tests {
     #[test]
     fn the_vllm_layout_turns_milliseconds_into_seconds() {
         assert_eq!(table(VLLM).format(), TraceFormat::VllmCsv);
-        let metrics = read(
-            VLLM,
-            "mixed,7498763828496525645,2,14,128,1,64,3,4096,0.5,17.111",
-        );
+        let metrics = read(VLLM, "mixed,7498763828496525645,2,14,128,1,64,3,4096,0.5,17.111");
         let mut expected = ForwardPassMetrics::prefill(1, 128, 64)
             .with_decode(3, 4096)
             .with_wall_time(17.111 / 1000.0);
@@ -248,10 +239,7 @@ mod tests {
         let header = "note, decode_requests,decode_kv_tokens,prefill_requests,prefill_tokens,\
                       prefill_kv_tokens,\"wall_time_s\"";
         let metrics = read(header, r#""a ""quoted"", b", 2,"50",0,0,0,0.5"#).unwrap();
-        assert_eq!(
-            metrics,
-            ForwardPassMetrics::decode(2, 50).with_wall_time(0.5)
-        );
+        assert_eq!(metrics, ForwardPassMetrics::decode(2, 50).with_wall_time(0.5));
     }
 
     #[test]
@@ -278,19 +266,12 @@ mod tests {
     #[test]
     fn a_broken_invariant_keeps_its_own_code() {
         let (code, path, _) = fault(TRTLLM, "0.1,0,0,0,50,0");
-        assert_eq!(
-            (code, &*path),
-            ("invalid_field", "scheduled_requests.sum_decode_kv_tokens")
-        );
+        assert_eq!((code, &*path), ("invalid_field", "scheduled_requests.sum_decode_kv_tokens"));
     }
 
     #[test]
     fn a_row_has_as_many_fields_as_the_header() {
-        assert!(
-            fault(TRTLLM, "0.1,0,0,0,0")
-                .2
-                .contains("5 fields, where the header has 6")
-        );
+        assert!(fault(TRTLLM, "0.1,0,0,0,0").2.contains("5 fields, where the header has 6"));
         assert!(fault(TRTLLM, "0.1,0,0,0,0,0,0").2.contains("7 fields"));
     }
 
@@ -312,29 +293,14 @@ mod tests {
         };
         let (code, message) = fault("time,tokens", None);
         assert_eq!(code, "unknown_format");
-        for word in [
-            "`time,tokens`",
-            "latency_ms",
-            "vllm_csv",
-            "wall_time_s",
-            "trtllm_csv",
-        ] {
+        for word in ["`time,tokens`", "latency_ms", "vllm_csv", "wall_time_s", "trtllm_csv"] {
             assert!(message.contains(word), "{message}");
         }
         let (code, message) = fault("latency_ms,num_prefill_requests,sum_prefill_tokens", None);
         assert_eq!(code, "missing_column");
-        assert!(
-            message.contains("`sum_prefill_kv_tokens`, `num_decode_requests`"),
-            "{message}"
-        );
-        assert_eq!(
-            fault(TRTLLM, Some(TraceFormat::VllmCsv)).0,
-            "unknown_format"
-        );
-        assert_eq!(
-            fault(&format!("{TRTLLM},wall_time_s"), None).0,
-            "duplicate_column"
-        );
+        assert!(message.contains("`sum_prefill_kv_tokens`, `num_decode_requests`"), "{message}");
+        assert_eq!(fault(TRTLLM, Some(TraceFormat::VllmCsv)).0, "unknown_format");
+        assert_eq!(fault(&format!("{TRTLLM},wall_time_s"), None).0, "duplicate_column");
     }
 
     #[test]

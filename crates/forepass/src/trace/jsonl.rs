@@ -117,10 +117,7 @@ impl<'de> Deserialize<'de> for Entry {
                     enclosed: &mut enclosed,
                 }))?;
                 let entry = match enclosed {
-                    None => Entry {
-                        envelope: "",
-                        record: Box::new(record),
-                    },
+                    None => Entry { envelope: "", record: Box::new(record) },
                     Some(entry) if !record.is_recognisable() => entry,
                     Some(Entry { envelope, .. }) => {
                         return Err(A::Error::custom(format_args!(
@@ -169,10 +166,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Unwrapping<'_, A> {
                 }
                 _ => return seed.deserialize(CowStrDeserializer::new(key)).map(Some),
             };
-            if let Some(Entry {
-                envelope: first, ..
-            }) = self.enclosed
-            {
+            if let Some(Entry { envelope: first, .. }) = self.enclosed {
                 return Err(A::Error::custom(format_args!(
                     "a record in `{first}` and another in `{envelope}`: give one of the two"
                 )));
@@ -273,11 +267,7 @@ mod tests {
             assert!(message.contains("no forward-pass record"), "{message}");
         }
         assert!(fault(r#"{"event":{}}"#).2.contains("missing field `fpm`"));
-        assert!(
-            fault(r#"{"event":"start"}"#)
-                .2
-                .contains("expected an object")
-        );
+        assert!(fault(r#"{"event":"start"}"#).2.contains("expected an object"));
     }
 
     #[test]
@@ -297,14 +287,8 @@ mod tests {
         let text = RECORD.replace("50", "50.0");
         for (text, path) in [
             (text.clone(), "scheduled_requests"),
-            (
-                format!(r#"{{"event":{{"fpm":{text}}}}}"#),
-                "event.fpm.scheduled_requests",
-            ),
-            (
-                format!(r#"[{RECORD},{{"metrics":{text}}}]"#),
-                "[1].metrics.scheduled_requests",
-            ),
+            (format!(r#"{{"event":{{"fpm":{text}}}}}"#), "event.fpm.scheduled_requests"),
+            (format!(r#"[{RECORD},{{"metrics":{text}}}]"#), "[1].metrics.scheduled_requests"),
         ] {
             let (code, found, message) = fault(&text);
             assert_eq!(code, "malformed");
@@ -316,17 +300,12 @@ mod tests {
 
     #[test]
     fn a_broken_invariant_keeps_its_own_code() {
-        let text = format!(
-            r#"{{"metrics":{}}}"#,
-            RECORD.replace(r#""version":1"#, r#""version":999"#)
-        );
+        let text =
+            format!(r#"{{"metrics":{}}}"#, RECORD.replace(r#""version":1"#, r#""version":999"#));
         let (code, path, _) = fault(&text);
         assert_eq!((code, &*path), ("unsupported_version", "metrics.version"));
         let (code, path, _) = fault(r#"[{"wall_time":1},{"fpm":{"num_decode_requests":1}}]"#);
-        assert_eq!(
-            (code, &*path),
-            ("invalid_field", "[1].fpm.sum_decode_kv_tokens")
-        );
+        assert_eq!((code, &*path), ("invalid_field", "[1].fpm.sum_decode_kv_tokens"));
     }
 
     #[test]
@@ -348,10 +327,6 @@ mod tests {
         }
         assert!(!is_cut(text.as_bytes()));
         assert!(!is_cut(br#"{"wall_time":NaN}"#));
-        assert!(
-            fault(&text[..40])
-                .2
-                .contains("the line ends inside the record")
-        );
+        assert!(fault(&text[..40]).2.contains("the line ends inside the record"));
     }
 }

@@ -53,15 +53,9 @@ pub(super) struct Lines {
 impl Lines {
     pub(super) fn new(input: impl Read + Send + 'static) -> io::Result<Self> {
         let bytes_read = Arc::default();
-        let mut input = BufReader::new(Counting {
-            input,
-            bytes_read: Arc::clone(&bytes_read),
-        });
+        let mut input = BufReader::new(Counting { input, bytes_read: Arc::clone(&bytes_read) });
         let mut head = Vec::with_capacity(GZIP_MAGIC.len());
-        input
-            .by_ref()
-            .take(GZIP_MAGIC.len() as u64)
-            .read_to_end(&mut head)?;
+        input.by_ref().take(GZIP_MAGIC.len() as u64).read_to_end(&mut head)?;
         let gzip = head == GZIP_MAGIC;
         let whole = Cursor::new(head).chain(input);
         Ok(Self {
@@ -93,11 +87,7 @@ impl Lines {
                 }
             }
         }
-        Ok(Some(Line {
-            text: self.text(),
-            number: self.number,
-            end: self.end,
-        }))
+        Ok(Some(Line { text: self.text(), number: self.number, end: self.end }))
     }
 
     /// Lets [`Lines::next`] give the present line once more.
@@ -213,10 +203,7 @@ mod tests {
             (4, "b", LineEnd::Newline),
             (5, "\u{feff}c", LineEnd::EndOfText),
         ];
-        assert_eq!(
-            lines,
-            expected.map(|(n, text, end)| (n, text.to_owned(), end))
-        );
+        assert_eq!(lines, expected.map(|(n, text, end)| (n, text.to_owned(), end)));
         assert_eq!(broken, None);
         assert_eq!(read(b"").0, []);
         assert_eq!(read(b"\n \n").0, []);
@@ -242,9 +229,7 @@ mod tests {
 
     #[test]
     fn an_endless_line_does_not_fill_the_memory() {
-        let input = io::repeat(b'x')
-            .take(3 * MAX_LINE)
-            .chain(Cursor::new(b"\nb\n"));
+        let input = io::repeat(b'x').take(3 * MAX_LINE).chain(Cursor::new(b"\nb\n"));
         let mut lines = Lines::new(input).unwrap();
         let line = lines.next().unwrap().unwrap();
         assert_eq!(line.text.len() as u64, MAX_LINE);

@@ -282,12 +282,7 @@ impl Parser {
             return if lines.broken.is_some() {
                 Ok(None)
             } else {
-                Err(Error::trace(
-                    "empty",
-                    name,
-                    None,
-                    "there is no record in it",
-                ))
+                Err(Error::trace("empty", name, None, "there is no record in it"))
             };
         };
         let json = match wanted {

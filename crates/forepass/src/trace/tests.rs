@@ -34,10 +34,7 @@ fn finish(mut reader: TraceReader) -> (Vec<Iteration>, ReadSummary) {
     let iterations: Vec<_> = reader.by_ref().filter_map(Result::ok).collect();
     let summary = reader.summary().clone();
     assert_eq!(summary.iterations, iterations.len() as u64);
-    assert_eq!(
-        summary.rows,
-        summary.iterations + summary.skipped.values().sum::<u64>()
-    );
+    assert_eq!(summary.rows, summary.iterations + summary.skipped.values().sum::<u64>());
     for (row, iteration) in iterations.iter().enumerate() {
         assert_eq!(iteration.row, row as u64);
         assert!(!iteration.ranks.is_empty());
@@ -56,10 +53,7 @@ fn the_format_is_told_from_the_content() {
     for (text, format) in [
         (json, TraceFormat::FpmJsonl),
         (list, TraceFormat::FpmJsonl),
-        (
-            &format!("\u{feff}{CSV}0.5,0,0,0,0,0\r\n"),
-            TraceFormat::TrtllmCsv,
-        ),
+        (&format!("\u{feff}{CSV}0.5,0,0,0,0,0\r\n"), TraceFormat::TrtllmCsv),
     ] {
         for bytes in [text.as_bytes().to_vec(), gzip(text)] {
             let length = bytes.len() as u64;
@@ -74,10 +68,7 @@ fn the_format_is_told_from_the_content() {
             assert_eq!(summary.warnings, [""; 0]);
         }
     }
-    assert_eq!(
-        TraceFormat::ALL.map(TraceFormat::name),
-        ["fpm_jsonl", "vllm_csv", "trtllm_csv"]
-    );
+    assert_eq!(TraceFormat::ALL.map(TraceFormat::name), ["fpm_jsonl", "vllm_csv", "trtllm_csv"]);
 }
 
 #[test]
@@ -86,10 +77,7 @@ fn a_wanted_format_is_not_second_guessed() {
     let (_, summary) = finish(open_with(CSV, &options).unwrap());
     assert_eq!(summary.skipped["malformed"], 1);
     let options = ReadOptions::default().with_format(TraceFormat::VllmCsv);
-    assert_eq!(
-        open_with(CSV, &options).unwrap_err().code(),
-        "unknown_format"
-    );
+    assert_eq!(open_with(CSV, &options).unwrap_err().code(), "unknown_format");
 }
 
 #[test]
@@ -111,23 +99,13 @@ fn a_bad_line_is_skipped_and_kept_among_the_faults() {
     let (iterations, summary) = finish(open(text).unwrap());
     assert_eq!(lines_of(&iterations), [1, 6]);
     let skipped: Vec<_> = summary.skipped.into_iter().collect();
-    let expected = [
-        ("invalid_field", 1),
-        ("malformed", 2),
-        ("unsupported_version", 1),
-    ];
+    let expected = [("invalid_field", 1), ("malformed", 2), ("unsupported_version", 1)];
     assert_eq!(skipped, expected);
     let places: Vec<_> = summary.faults.iter().map(Error::path).collect();
     assert_eq!(places, ["t:2", "t:3", "t:4", "t:5"]);
     let message = summary.faults[3].to_string();
-    assert!(
-        message.starts_with("t:5: num_decode_requests: "),
-        "{message}"
-    );
-    assert!(
-        message.contains("`1.0`, expected a nonnegative integer"),
-        "{message}"
-    );
+    assert!(message.starts_with("t:5: num_decode_requests: "), "{message}");
+    assert!(message.contains("`1.0`, expected a nonnegative integer"), "{message}");
 
     let (_, summary) = finish(open(format!("{{}}\n{}", "x\n".repeat(50))).unwrap());
     assert_eq!(summary.skipped["malformed"], 51);
@@ -189,16 +167,9 @@ fn compressed_data_cut_anywhere_lose_only_what_is_cut() {
             }
 
             let (iterations, summary) = finish(open_with(&whole[..cut], &strict()).unwrap());
-            assert!(
-                iterations.len() >= lines,
-                "{cut}: {} < {lines}",
-                iterations.len()
-            );
+            assert!(iterations.len() >= lines, "{cut}: {} < {lines}", iterations.len());
             assert_eq!(iterations, all[..iterations.len()], "{cut}");
-            assert!(
-                summary.skipped.keys().all(|code| *code == "truncated"),
-                "{summary:?}"
-            );
+            assert!(summary.skipped.keys().all(|code| *code == "truncated"), "{summary:?}");
             // Between two members nothing shows that something is missing.
             assert_eq!(
                 summary.warnings.is_empty(),
@@ -216,12 +187,7 @@ fn plain_text_cut_anywhere_is_no_error_even_if_strict() {
     for cut in 1..json.len() {
         let (_, summary) = finish(open_with(&json[..cut], &strict()).unwrap());
         let whole = matches!(&json[cut - 1..=cut], "}\n" | "\n{");
-        assert_eq!(
-            summary.skipped.contains_key("truncated"),
-            !whole,
-            "{}",
-            &json[..cut]
-        );
+        assert_eq!(summary.skipped.contains_key("truncated"), !whole, "{}", &json[..cut]);
     }
     for cut in CSV.len()..csv.len() {
         for iteration in open_with(&csv[..cut], &strict()).unwrap() {
@@ -234,21 +200,14 @@ fn plain_text_cut_anywhere_is_no_error_even_if_strict() {
 fn a_last_row_without_line_feed_is_read_with_a_warning() {
     let (iterations, summary) = finish(open(format!("{CSV}0.5,0,0,0,0,1")).unwrap());
     assert_eq!(iterations.len(), 1);
-    assert!(
-        summary.warnings[0].starts_with("t:2: no line feed"),
-        "{summary:?}"
-    );
+    assert!(summary.warnings[0].starts_with("t:2: no line feed"), "{summary:?}");
     let (_, summary) = finish(open("{\"wall_time\": 1}").unwrap());
     assert_eq!(summary.warnings, [""; 0], "a JSON object shows its own end");
 }
 
 #[test]
 fn a_wrong_last_line_is_not_taken_for_a_cut_one() {
-    for text in [
-        "{\"wall_time\": NaN}",
-        "{\"wall_time\": 1, \"dp_rank\": 3.0}",
-        "{}",
-    ] {
+    for text in ["{\"wall_time\": NaN}", "{\"wall_time\": 1, \"dp_rank\": 3.0}", "{}"] {
         let mut reader = open_with(text, &strict()).unwrap();
         assert_eq!(reader.next().unwrap().unwrap_err().code(), "malformed");
     }
@@ -256,19 +215,11 @@ fn a_wrong_last_line_is_not_taken_for_a_cut_one() {
 
 #[test]
 fn garbage_behind_a_member_ends_the_trace_with_a_warning() {
-    let bytes = [
-        gzip("{\"wall_time\": 1}\n{\"wall_time\": 2}"),
-        b"garbage".to_vec(),
-    ]
-    .concat();
+    let bytes = [gzip("{\"wall_time\": 1}\n{\"wall_time\": 2}"), b"garbage".to_vec()].concat();
     let (iterations, summary) = finish(open_with(bytes, &strict()).unwrap());
     assert_eq!(iterations.len(), 2);
     assert_eq!(summary.warnings.len(), 1);
-    assert!(
-        summary.warnings[0].contains("at line 2"),
-        "{}",
-        summary.warnings[0]
-    );
+    assert!(summary.warnings[0].contains("at line 2"), "{}", summary.warnings[0]);
 }
 
 #[test]
@@ -282,11 +233,7 @@ fn ranks_on_lines_of_their_own_are_warned_of_once() {
         finish(open([text, line("a", 1), line("b", 0), line("a", 1)].concat()).unwrap());
     assert_eq!(iterations.len(), 6);
     assert_eq!(summary.warnings.len(), 1);
-    assert!(
-        summary.warnings[0].starts_with("t:4: worker `a`"),
-        "{}",
-        summary.warnings[0]
-    );
+    assert!(summary.warnings[0].starts_with("t:4: worker `a`"), "{}", summary.warnings[0]);
     let text = "[{\"wall_time\": 1}, {\"wall_time\": 1, \"dp_rank\": 1}]\n";
     assert_eq!(finish(open(text.repeat(2)).unwrap()).1.warnings, [""; 0]);
 }
