@@ -6,6 +6,21 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+__all__ = [
+    "BASELINES",
+    "COLUMN_NAMES",
+    "TRACE_FORMATS",
+    "CoreModel",
+    "Forecast",
+    "Progress",
+    "__version__",
+    "estimator_from_legacy",
+    "inspect",
+    "normalize_config",
+    "replay",
+    "worker_config",
+]
+
 __version__: str
 
 @final
@@ -18,7 +33,7 @@ class Forecast:
 
     @property
     def source(self) -> str | None:
-        """What answered: "linear", or "idle" for an iteration without work; None where nothing did."""
+        """What answered: "linear", or "idle" where there is no work; None where nothing did."""
 
     @property
     def kind(self) -> str:
