@@ -53,7 +53,7 @@ def product_rows(recording: Path, predictions: Path) -> dict[int, ProductRow]:
     """Replay a recording with the product; its scored iterations by row number."""
     import forepass
 
-    forepass.replay(str(recording), fits=["linear"], predictions=str(predictions))
+    forepass.replay(str(recording), fits=["linear"], baselines=False, predictions=str(predictions))
     rows: dict[int, ProductRow] = {}
     with predictions.open(newline="") as lines:
         for line in csv.DictReader(lines):

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::moments::Moments;
+use crate::moments::{Centred, Moments};
 use crate::nnls::{self, NormalEquations};
 use crate::workload::FEATURES;
 
@@ -84,37 +84,46 @@ pub enum Unready {
 /// Also tells whether the result is decided by a wide enough margin for statistics that carry the
 /// rounding of many updates; where it is not, they should be rebuilt from the rows first.
 pub fn fit(
-    moments: &Moments<COLUMNS>,
+    statistics: &Centred<COLUMNS>,
     params: &LinearParams,
 ) -> (Result<LinearModel, Unready>, bool) {
-    let count = moments.count();
+    let Centred {
+        count,
+        ref mean,
+        ref scatter,
+        ..
+    } = *statistics;
     if count < params.min_observations || count == 0 {
         return (Err(Unready::Cold), true);
     }
+    let mut problem = NormalEquations {
+        gram: [[0.0; FEATURES]; FEATURES],
+        rhs: [0.0; FEATURES],
+        target: scatter[FEATURES][FEATURES],
+    };
     let mut decided = true;
     let mut active = [false; FEATURES];
     for i in 0..FEATURES {
-        let deviation = (moments.scatter(i, i) / count as f64).sqrt();
-        let threshold = CONSTANT * moments.mean(i).abs();
-        active[i] = deviation > threshold;
-        decided &= !(deviation > threshold / 10.0 && deviation < threshold * 10.0);
-        if !deviation.is_finite() || !threshold.is_finite() {
+        // Deviation against a multiple of the mean, both squared and times the count.
+        let threshold = CONSTANT * mean[i];
+        let threshold = threshold * threshold * count as f64;
+        active[i] = scatter[i][i] > threshold;
+        decided &= !(scatter[i][i] > threshold / 100.0 && scatter[i][i] < threshold * 100.0);
+        if !scatter[i][i].is_finite() || !threshold.is_finite() {
             return (Err(Unready::Unsolvable), false);
         }
     }
     if !active.contains(&true) {
         return (Err(Unready::ConstantLoad), decided);
     }
-
-    let mut problem = NormalEquations {
-        gram: [[0.0; FEATURES]; FEATURES],
-        rhs: [0.0; FEATURES],
-        target: moments.scatter(FEATURES, FEATURES),
-    };
-    for i in (0..FEATURES).filter(|&i| active[i]) {
-        problem.rhs[i] = moments.scatter(i, FEATURES);
-        for j in (0..FEATURES).filter(|&j| active[j]) {
-            problem.gram[i][j] = moments.scatter(i, j);
+    for i in 0..FEATURES {
+        for j in 0..FEATURES {
+            if active[i] && active[j] {
+                problem.gram[i][j] = scatter[i][j];
+            }
+        }
+        if active[i] {
+            problem.rhs[i] = scatter[i][FEATURES];
         }
     }
     decided &= is_decided(&problem, active);
@@ -123,8 +132,8 @@ pub fn fit(
     };
 
     let model = LinearModel {
-        latency_ms: moments.mean(FEATURES),
-        center: std::array::from_fn(|i| moments.mean(i)),
+        latency_ms: mean[FEATURES],
+        center: std::array::from_fn(|i| mean[i]),
         prices: solution.coefficients,
     };
     if !model.latency_ms.is_finite() {
@@ -143,15 +152,17 @@ pub fn fit(
     )
 }
 
-/// Whether the active features are apart, and at least one correlates with latency or none does.
+/// Whether the active features are apart, and one correlates with latency clearly or all do not.
 fn is_decided(problem: &NormalEquations<FEATURES>, active: [bool; FEATURES]) -> bool {
     let [[a, b], [_, c]] = problem.gram;
     let apart = !(active[0] && active[1]) || a * c - b * b > COLLINEAR * a * c;
-    let strongest = (0..FEATURES)
-        .filter(|&i| active[i])
-        .map(|i| problem.rhs[i] / (problem.gram[i][i] * problem.target).sqrt())
-        .fold(f64::NEG_INFINITY, f64::max);
-    apart && (problem.target == 0.0 || strongest.abs() > FAINT)
+    // Correlations squared, with the sign that makes them a load signal.
+    let faint = FAINT * FAINT * problem.target;
+    let is_clear = |i: usize| problem.rhs[i] * problem.rhs[i] > faint * problem.gram[i][i];
+    let rises = |i: usize| active[i] && is_clear(i) && problem.rhs[i] > 0.0;
+    let falls = |i: usize| !active[i] || (is_clear(i) && problem.rhs[i] < 0.0);
+    let signal = (0..FEATURES).any(rises) || (0..FEATURES).all(falls);
+    apart && (signal || problem.target == 0.0)
 }
 
 /// How often, and why, statistics were rebuilt from the retained rows.
@@ -209,25 +220,25 @@ impl LinearFit {
         if let Some(row) = evicted {
             self.moments.remove(row);
         }
-        let due = self
-            .params
-            .rebuild_interval
-            .is_some_and(|every| self.moments.mutations() >= every);
+        let mut statistics = self.moments.centred();
+        let interval = self.params.rebuild_interval.unwrap_or(u64::MAX);
         let mut rebuilt = true;
-        if due {
+        if self.moments.mutations() >= interval {
             self.rebuilds.scheduled = self.rebuilds.scheduled.saturating_add(1);
-            self.moments.rebuild(retained());
-        } else if !self.moments.is_sound() {
+        } else if !statistics.is_sound {
             self.rebuilds.recovery = self.rebuilds.recovery.saturating_add(1);
-            self.moments.rebuild(retained());
         } else {
             rebuilt = false;
         }
-        let (mut model, decided) = fit(&self.moments, &self.params);
+        if rebuilt {
+            self.moments.rebuild(retained());
+            statistics = self.moments.centred();
+        }
+        let (mut model, decided) = fit(&statistics, &self.params);
         if !decided && !rebuilt {
             self.rebuilds.fallback = self.rebuilds.fallback.saturating_add(1);
             self.moments.rebuild(retained());
-            model = fit(&self.moments, &self.params).0;
+            model = fit(&self.moments.centred(), &self.params).0;
         }
         let flat = model == Err(Unready::NoLoadSignal);
         if !(flat && self.params.keep_last_usable && self.model.is_ok()) {
@@ -243,7 +254,7 @@ mod tests {
     fn batch(rows: &[[f64; 3]], params: &LinearParams) -> Result<LinearModel, Unready> {
         let mut moments = Moments::default();
         moments.rebuild(rows.iter().copied());
-        fit(&moments, params).0
+        fit(&moments.centred(), params).0
     }
 
     fn fitted(rows: &[[f64; 3]]) -> LinearModel {

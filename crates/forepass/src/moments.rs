@@ -4,7 +4,7 @@
 //! A row gives the same differences and the same rounded products when it comes and when it goes,
 //! so removing it takes out exactly what inserting it put in: the statistics depend on the rows
 //! that remain, not on the way there. What is left to go wrong can be read off the sums, and
-//! [`Moments::is_sound`] says when to rebuild: the anchor has become remote from the data, or
+//! [`Centred::is_sound`] says when to rebuild: the anchor has become remote from the data, or
 //! something so large has left that even the doubled precision is used up.
 
 /// A sum carried in two parts, so that what cancels does not take small terms with it.
@@ -152,42 +152,68 @@ impl<const D: usize> Moments<D> {
         }
     }
 
+    /// The statistics about the means.
+    pub fn centred(&self) -> Centred<D> {
+        let share = 1.0 / self.count.max(1) as f64;
+        let mut centred = Centred {
+            count: self.count,
+            mean: [0.0; D],
+            scatter: [[0.0; D]; D],
+            is_sound: !self.damaged,
+        };
+        for i in 0..D {
+            let sum = self.sums[i].total();
+            centred.mean[i] = self.anchor[i] + sum * share;
+            for j in 0..=i {
+                let correction = sum * (self.sums[j].total() * share);
+                let scatter = self.products[i][j].total() - correction;
+                centred.scatter[i][j] = scatter;
+                centred.scatter[j][i] = scatter;
+                if i == j {
+                    centred.is_sound &= scatter.is_finite()
+                        && correction <= REMOTE_ANCHOR * scatter
+                        && self.peaks[i] <= EXHAUSTED * scatter;
+                }
+            }
+            // Rounding must not make a sum of squares negative; NaN must stay visible.
+            if centred.scatter[i][i] < 0.0 {
+                centred.scatter[i][i] = 0.0;
+            }
+        }
+        centred
+    }
+
     /// Mean of column `i`; 0 while empty.
     pub fn mean(&self, i: usize) -> f64 {
-        self.anchor[i] + self.offset(i)
+        self.centred().mean[i]
     }
 
-    /// Distance from the anchor to the mean of column `i`.
-    fn offset(&self, i: usize) -> f64 {
-        self.sums[i].total() / self.count.max(1) as f64
-    }
-
-    /// Scatter of columns `i` and `j`: the sum of products of their deviations from the means.
+    /// Scatter of columns `i` and `j`.
     pub fn scatter(&self, i: usize, j: usize) -> f64 {
-        let (row, column) = (i.max(j), i.min(j));
-        let scatter =
-            self.products[row][column].total() - self.sums[row].total() * self.offset(column);
-        // Rounding must not make a sum of squares negative; NaN must stay visible.
-        if i == j && scatter < 0.0 {
-            0.0
-        } else {
-            scatter
-        }
+        self.centred().scatter[i][j]
     }
 
     /// Whether the scatter of every column is good to about 1e-14 of itself.
     ///
     /// Where it is not, a [`rebuild`](Self::rebuild) from the rows mends it.
     pub fn is_sound(&self) -> bool {
-        !self.damaged
-            && (0..D).all(|i| {
-                let scatter = self.scatter(i, i);
-                let remoteness = self.sums[i].total() * self.offset(i);
-                scatter.is_finite()
-                    && remoteness <= REMOTE_ANCHOR * scatter
-                    && self.peaks[i] <= EXHAUSTED * scatter
-            })
+        self.centred().is_sound
     }
+}
+
+/// Statistics about the means.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct Centred<const D: usize> {
+    /// Number of rows.
+    pub count: usize,
+    /// Mean of each column; 0 while empty.
+    pub mean: [f64; D],
+    /// Sums over rows of products of deviations from the means; the diagonal is not negative.
+    pub scatter: [[f64; D]; D],
+    /// Whether each diagonal entry is good to about 1e-14 of itself; where one is not, the
+    /// statistics should be rebuilt from the rows.
+    pub is_sound: bool,
 }
 
 #[cfg(test)]

@@ -23,14 +23,18 @@ pub struct Solution<const P: usize> {
     pub sse: f64,
 }
 
-/// A gradient this small, relative to `|t|` and a unit column, is rounding.
+/// A gradient this small, for a target and a column of about unit length, is rounding.
 const GRADIENT_TOLERANCE: f64 = 1e-12;
 
-/// Largest violation of the optimality conditions that a solution may have, on the same scale.
+/// Largest violation of the optimality conditions that a solution may have, on that scale.
 const KKT_TOLERANCE: f64 = 1e-8;
 
-/// Squared distance of a unit column from the span of others below which it depends on them.
+/// Squared distance from the span of others, relative to its squared length, below which a column
+/// depends on them.
 pub const DEPENDENT: f64 = 1e-12;
+
+/// A coefficient this large on that scale is not rounding.
+const CLEARLY_POSITIVE: f64 = 1e-9;
 
 /// Two entering columns whose gradients agree this well are a tie; the first one enters.
 const TIE: f64 = 1e-9;
@@ -54,9 +58,79 @@ const TIE: f64 = 1e-9;
 /// assert!((solution.sse - 0.2).abs() < 1e-13);
 /// ```
 pub fn solve<const P: usize>(problem: &NormalEquations<P>, ridge: f64) -> Option<Solution<P>> {
-    let unit = UnitProblem::of(problem)?;
-    let point = unit.active_set(ridge).or_else(|| unit.best_face())?;
-    unit.solution(&point)
+    interior(problem).or_else(|| {
+        let unit = UnitProblem::of(problem)?;
+        let point = unit.active_set(ridge).or_else(|| unit.best_face())?;
+        unit.solution(&point)
+    })
+}
+
+/// The unconstrained optimum, where it is clearly nonnegative already: most often it is.
+fn interior<const P: usize>(problem: &NormalEquations<P>) -> Option<Solution<P>> {
+    let NormalEquations { gram, rhs, target } = problem;
+    let usable = (0..P).fold(0, |mask, i| mask | u32::from(gram[i][i] > 0.0) << i);
+    let x = face(gram, rhs, usable, 0.0)?;
+    let mut sse = *target;
+    for i in 0..P {
+        let gradient = (0..P).fold(rhs[i], |gradient, j| gradient - gram[i][j] * x[j]);
+        let small = KKT_TOLERANCE * KKT_TOLERANCE * target * gram[i][i];
+        let clear = CLEARLY_POSITIVE * CLEARLY_POSITIVE * target;
+        let inside = x[i] > 0.0 && x[i] * x[i] * gram[i][i] > clear && gradient * gradient <= small;
+        if !inside && usable >> i & 1 == 1 {
+            return None;
+        }
+        sse -= x[i] * (rhs[i] + gradient);
+    }
+    sse.is_finite().then_some(Solution {
+        coefficients: x,
+        sse: sse.max(0.0),
+    })
+}
+
+/// The unconstrained optimum of the columns in `mask`, the others zero; `None` if singular.
+///
+/// The units of columns and target do not matter to it.
+fn face<const P: usize>(
+    gram: &[[f64; P]; P],
+    rhs: &[f64; P],
+    mask: u32,
+    ridge: f64,
+) -> Option<[f64; P]> {
+    let diagonal = 1.0 + ridge * f64::from(mask.count_ones() + 1);
+    // The factors L D Lᵀ, with the reciprocals of D; unused rows stay zero.
+    let mut lower = [[0.0; P]; P];
+    let mut per_pivot = [0.0; P];
+    let mut x = [0.0; P];
+    for i in 0..P {
+        if mask >> i & 1 == 0 {
+            continue;
+        }
+        let mut entries = [0.0; P];
+        let mut pivot = gram[i][i] * diagonal;
+        x[i] = rhs[i];
+        for j in 0..i {
+            if mask >> j & 1 == 1 {
+                entries[j] = gram[i][j];
+                for k in 0..j {
+                    entries[j] -= entries[k] * lower[j][k];
+                }
+                lower[i][j] = entries[j] * per_pivot[j];
+                pivot -= entries[j] * lower[i][j];
+                x[i] -= lower[i][j] * x[j];
+            }
+        }
+        if pivot <= DEPENDENT * gram[i][i] {
+            return None;
+        }
+        per_pivot[i] = 1.0 / pivot;
+    }
+    for i in (0..P).rev() {
+        x[i] *= per_pivot[i];
+        for k in i + 1..P {
+            x[i] -= lower[k][i] * x[k];
+        }
+    }
+    Some(x)
 }
 
 /// Solves on one face: the columns of `mask` free in sign, the others zero, with `ridge` as in
@@ -76,12 +150,16 @@ pub fn solve_face<const P: usize>(
     })
 }
 
-/// The problem with columns of unit length and the target's length as the unit of error.
+/// The problem with columns, and a target, of about unit length.
+///
+/// The units are powers of two, so that nothing is rounded and no root is taken.
 struct UnitProblem<const P: usize> {
     gram: [[f64; P]; P],
     rhs: [f64; P],
-    lengths: [f64; P],
     target: f64,
+    /// Factor that was applied to each column, zero for a zero column.
+    column_scale: [f64; P],
+    target_scale: f64,
     /// Columns that are not zero.
     usable: u32,
 }
@@ -107,32 +185,31 @@ impl<const P: usize> Default for Point<P> {
 impl<const P: usize> UnitProblem<P> {
     fn of(problem: &NormalEquations<P>) -> Option<Self> {
         const { assert!(P <= 16, "faces are numbered by bits of a u32") };
+        let target_scale = per_root(problem.target);
+        let target_scale = if target_scale > 0.0 {
+            target_scale
+        } else {
+            1.0
+        };
+        let column_scale: [f64; P] = std::array::from_fn(|i| per_root(problem.gram[i][i]));
         let mut unit = Self {
             gram: [[0.0; P]; P],
             rhs: [0.0; P],
-            lengths: [0.0; P],
-            target: problem.target.max(0.0).sqrt(),
+            target: problem.target.max(0.0) * target_scale * target_scale,
+            column_scale,
+            target_scale,
             usable: 0,
         };
+        let mut finite = problem.target.is_finite();
         for i in 0..P {
-            unit.lengths[i] = problem.gram[i][i].max(0.0).sqrt();
-            if unit.lengths[i] > 0.0 {
-                unit.usable |= 1 << i;
+            unit.usable |= u32::from(column_scale[i] > 0.0) << i;
+            unit.rhs[i] = problem.rhs[i] * column_scale[i] * target_scale;
+            finite &= unit.rhs[i].is_finite();
+            for j in 0..P {
+                unit.gram[i][j] = problem.gram[i][j] * column_scale[i] * column_scale[j];
+                finite &= unit.gram[i][j].is_finite();
             }
         }
-        let scale = if unit.target > 0.0 { unit.target } else { 1.0 };
-        for i in bits(unit.usable) {
-            unit.rhs[i] = problem.rhs[i] / unit.lengths[i] / scale;
-            for j in bits(unit.usable) {
-                unit.gram[i][j] = problem.gram[i][j] / unit.lengths[i] / unit.lengths[j];
-            }
-        }
-        let finite = problem.target.is_finite()
-            && unit
-                .rhs
-                .iter()
-                .chain(unit.gram.as_flattened())
-                .all(|value| value.is_finite());
         finite.then_some(unit)
     }
 
@@ -224,38 +301,8 @@ impl<const P: usize> UnitProblem<P> {
         Some(trial)
     }
 
-    /// The unconstrained optimum of the columns in `mask`, the others zero; `None` if singular.
     fn face(&self, mask: u32, ridge: f64) -> Option<[f64; P]> {
-        let diagonal = 1.0 + ridge * f64::from(mask.count_ones() + 1);
-        let mut lower = [[0.0; P]; P];
-        let mut x = [0.0; P];
-        for i in bits(mask) {
-            for j in bits(mask & ((2 << i) - 1)) {
-                let known: f64 = bits(mask & ((1 << j) - 1))
-                    .map(|k| lower[i][k] * lower[j][k])
-                    .sum();
-                if i == j {
-                    let pivot = diagonal - known;
-                    if pivot <= DEPENDENT {
-                        return None;
-                    }
-                    lower[i][i] = pivot.sqrt();
-                } else {
-                    lower[i][j] = (self.gram[i][j] - known) / lower[j][j];
-                }
-            }
-            let known: f64 = bits(mask & ((1 << i) - 1))
-                .map(|k| lower[i][k] * x[k])
-                .sum();
-            x[i] = (self.rhs[i] - known) / lower[i][i];
-        }
-        for i in bits(mask).rev() {
-            let known: f64 = bits(mask & !((2 << i) - 1))
-                .map(|k| lower[k][i] * x[k])
-                .sum();
-            x[i] = (x[i] - known) / lower[i][i];
-        }
-        Some(x)
+        face(&self.gram, &self.rhs, mask, ridge)
     }
 
     /// The best nonnegative face of all, each solved by itself: slow and obvious.
@@ -283,13 +330,12 @@ impl<const P: usize> UnitProblem<P> {
 
     /// How fast the error falls as coefficient `i` rises.
     fn gradient(&self, x: &[f64; P], i: usize) -> f64 {
-        self.rhs[i] - (0..P).map(|j| self.gram[i][j] * x[j]).sum::<f64>()
+        (0..P).fold(self.rhs[i], |gradient, j| gradient - self.gram[i][j] * x[j])
     }
 
     /// Error at `x` in units of the squared target.
     fn sse(&self, x: &[f64; P]) -> f64 {
-        let scale = if self.target > 0.0 { 1.0 } else { 0.0 };
-        (0..P).fold(scale, |sse, i| {
+        (0..P).fold(self.target, |sse, i| {
             sse - x[i] * (self.rhs[i] + self.gradient(x, i))
         })
     }
@@ -306,14 +352,24 @@ impl<const P: usize> UnitProblem<P> {
     }
 
     fn solution(&self, point: &Point<P>) -> Option<Solution<P>> {
-        let scale = if self.target > 0.0 { self.target } else { 1.0 };
-        let mut coefficients = [0.0; P];
-        for i in bits(self.usable) {
-            coefficients[i] = point.x[i] / self.lengths[i] * scale;
-        }
-        let sse = self.sse(&point.x).max(0.0) * scale * scale;
+        let per_target = 1.0 / self.target_scale;
+        let coefficients: [f64; P] =
+            std::array::from_fn(|i| point.x[i] * self.column_scale[i] * per_target);
+        let sse = self.sse(&point.x).max(0.0) * per_target * per_target;
         let finite = sse.is_finite() && coefficients.iter().all(|value| value.is_finite());
         finite.then_some(Solution { coefficients, sse })
+    }
+}
+
+/// A power of two within a factor of two of `1 / sqrt(value)`; zero unless that is positive.
+fn per_root(value: f64) -> f64 {
+    const BIAS: u64 = 1023;
+    if value > 0.0 && value.is_finite() {
+        // The exponent, halved and negated; subnormal values count as the smallest normal ones.
+        let exponent = (value.to_bits() >> 52).max(1);
+        f64::from_bits((BIAS + (BIAS >> 1) - (exponent >> 1)) << 52)
+    } else {
+        0.0
     }
 }
 

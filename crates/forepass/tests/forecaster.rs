@@ -1,5 +1,7 @@
 //! The forecaster as a Rust program uses it, against hand-derived numbers.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // in tests
+
 use forepass::config::{EstimatorConfig, ForwardPassPerfModelConfig};
 use forepass::{
     Error, FeatureWeights, ForwardPassMetrics, ForwardPassModel, Observed, Reason, Rejection,

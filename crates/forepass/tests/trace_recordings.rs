@@ -1,5 +1,7 @@
 //! The readers on recordings of real engines, where these are at hand.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // in tests
+
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};

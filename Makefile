@@ -1,0 +1,69 @@
+# Everything that a person or CI runs. `make demo` and `make test` set up all they need in .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md \
+	$(shell find crates python -type f -not -name '*.so' -not -path '*/__pycache__/*')
+
+.PHONY: demo test lint rust-test python-test bench accuracy clean
+.DELETE_ON_ERROR:
+
+## demo: build, and replay the bundled recording
+demo: $(VENV)/demo.stamp
+	$(BIN)/forepass replay
+
+## test: build, and pass every check and test
+test: lint rust-test python-test
+
+lint: $(VENV)/test.stamp
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --all-features -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --all-features
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m mypy.stubtest --mypy-config-file pyproject.toml forepass._core
+
+rust-test:
+	cargo build --workspace --all-features
+	cargo test --workspace --all-features
+
+python-test: $(VENV)/test.stamp
+	$(BIN)/python -m pytest
+
+## bench: measure speed and write benchmarks/evidence/speed.json
+bench: $(VENV)/bench.stamp
+	$(BIN)/python benchmarks/speed.py --write
+
+## accuracy: replay all recordings at hand and write benchmarks/evidence/accuracy.json
+accuracy: $(VENV)/demo.stamp
+	$(BIN)/python benchmarks/accuracy.py --write
+
+# The wheel is built once, and that wheel is what is tested.
+dist/wheel.stamp: $(WHEEL_SOURCES)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "$(PYTHON) is older than 3.11: name a newer one with make PYTHON=..."; exit 1; }
+	rm -rf dist
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	touch $@
+
+$(VENV)/python.stamp:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/demo.stamp: dist/wheel.stamp $(VENV)/python.stamp
+	$(BIN)/pip install --quiet --force-reinstall --no-deps dist/*.whl
+	$(BIN)/pip install --quiet "$$(echo dist/*.whl)[cli]"
+	touch $@
+
+$(VENV)/test.stamp: $(VENV)/demo.stamp
+	$(BIN)/pip install --quiet "$$(echo dist/*.whl)[test]"
+	touch $@
+
+$(VENV)/bench.stamp: $(VENV)/demo.stamp benchmarks/requirements.txt
+	$(BIN)/pip install --quiet -r benchmarks/requirements.txt
+	touch $@
+
+clean:
+	rm -rf $(VENV) dist target

@@ -1,0 +1,72 @@
+"""Accuracy of every fit and baseline over all recordings at hand, worst first.
+
+Run `make accuracy`, or `python benchmarks/accuracy.py --write` where forepass is installed.
+"""
+
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+from evidence_file import provenance, recordings, write
+
+import forepass
+
+FITS = ("linear",)
+COMMAND = "make accuracy"
+
+
+def inputs() -> list[Path]:
+    """All recordings, in the order of their names."""
+    folder = recordings()
+    if folder is None:
+        sys.exit("no recordings at hand: see CONTRIBUTING.md")
+    return sorted([*folder.glob("b300/*.csv.gz"), *folder.glob("cpu/*.jsonl.gz")])
+
+
+def summary(stats: list[dict[str, Any]]) -> dict[str, Any]:
+    """Means over recordings, each recording counting alike."""
+    keys = ("coverage_pct", "mape_pct", "median_ape_pct", "p99_ape_pct", "bias_pct")
+    known = {key: [s[key] for s in stats if s[key] is not None] for key in keys}
+    return {f"macro_{key}": statistics.fmean(values) for key, values in known.items() if values}
+
+
+def main() -> None:
+    """Replay everything, print the summary, and with --write keep it as evidence."""
+    paths = inputs()
+    report = forepass.replay(paths, fits=FITS).to_dict()
+    names = {str(path): f"{path.parent.name}/{path.name}" for path in paths}
+    results = []
+    for result in report["results"]:
+        per_input = [
+            {"recording": names[path], **stats} for path, stats in result["by_input"].items()
+        ]
+        per_input.sort(key=lambda stats: -(stats["mape_pct"] or 0.0))
+        groups = {
+            group: summary([s for s in per_input if s["recording"].startswith(group)])
+            for group in ("b300", "cpu")
+        }
+        results.append(
+            {
+                "fit": result["fit"],
+                "config": result["config"],
+                "micro": result["overall"],
+                "macro": summary(per_input),
+                "macro_by_group": groups,
+                "by_kind": result["by_kind"],
+                "by_recording": per_input,
+            }
+        )
+        print(result["fit"], {key: round(value, 2) for key, value in results[-1]["macro"].items()})
+    document = {
+        "schema": "forepass.accuracy.v1",
+        **provenance(COMMAND, paths),
+        "warmup": report["warmup"],
+        "results": results,
+    }
+    if "--write" in sys.argv[1:]:
+        write("accuracy.json", document)
+
+
+if __name__ == "__main__":
+    main()
