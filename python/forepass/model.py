@@ -59,7 +59,7 @@ class ForwardPassModel:
     26.0
     """
 
-    # The methods of one call are the core's own: a Python frame would double their time.
+    # The methods of one call are the core's own: no Python frame stands between.
     __slots__ = {  # noqa: RUF023 (in the order of use)
         "observe": """Learn one iteration, whose `wall_time` is in seconds.
 
