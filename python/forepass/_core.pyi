@@ -79,7 +79,7 @@ class CoreModel:
 
 @final
 class Progress:
-    """How far a running replay has come."""
+    """How far the reading of traces has come."""
 
     def __new__(cls) -> Progress: ...
     @property
@@ -87,7 +87,7 @@ class Progress:
         """Bytes of the input files read so far."""
 
     def cancel(self) -> None:
-        """Ask the replay to stop."""
+        """Ask the reading to stop."""
 
 COLUMN_NAMES: tuple[str, ...]
 TRACE_FORMATS: tuple[str, ...]
@@ -119,5 +119,7 @@ def replay(
     A contender is a name and a configuration as JSON, or the name of a baseline and None.
     """
 
-def inspect(paths: Sequence[str], *, strict: bool, trace_format: str | None) -> str:
+def inspect(
+    paths: Sequence[str], *, strict: bool, trace_format: str | None, progress: Progress
+) -> str:
     """What is in traces, as JSON."""

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from forepass import _core
 from forepass.config import ConfigSource, fit_options, normal_form, worker_form
@@ -21,6 +21,8 @@ FitSource: TypeAlias = str | tuple[str, ConfigSource]
 
 ProgressCallback: TypeAlias = Callable[[int, int], None]
 """Called now and then with the bytes read so far and the bytes of all inputs."""
+
+T = TypeVar("T")
 
 _TICK_S = 0.05
 _MAX_OPTION = 2**32 - 1
@@ -111,15 +113,19 @@ def inspect(
         ConfigError: an unknown format.
     """
     names = _input_paths(paths)
-    found = _core.inspect(names, strict=bool(strict), trace_format=_trace_format(trace_format))
-    return _checked(json.loads(found))
+    name = _trace_format(trace_format)
+
+    def work(handle: _core.Progress) -> str:
+        return _core.inspect(names, strict=bool(strict), trace_format=name, progress=handle)
+
+    return _checked(json.loads(_interruptible(work, names, None)))
 
 
 def _interruptible(
-    work: Callable[[_core.Progress], tuple[str, bytes]],
+    work: Callable[[_core.Progress], T],
     names: Sequence[str],
     progress: ProgressCallback | None,
-) -> tuple[str, bytes]:
+) -> T:
     """Waits for the work in such a way that an interrupt reaches it."""
     handle = _core.Progress()
     total = sum(path.stat().st_size for path in map(Path, names) if path.is_file())

@@ -1,7 +1,6 @@
 //! Learning and forecasting in the steady state allocate nothing.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // in tests
-
 #![allow(unsafe_code)] // an allocator that counts
 
 use std::alloc::{GlobalAlloc, Layout, System};

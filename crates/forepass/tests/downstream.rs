@@ -47,17 +47,31 @@ fn a_program_outside_the_workspace_compiles_and_runs() {
         .unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{stderr}");
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "6.000 ms from Some(Linear)\n");
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        "6.000 ms from Some(Linear)\n"
+    );
 }
 
 #[test]
 fn the_core_knows_no_interpreter() {
     let output = Command::new(env!("CARGO"))
-        .args(["tree", "--package", "forepass", "--edges", "normal,build", "--prefix", "none"])
+        .args([
+            "tree",
+            "--package",
+            "forepass",
+            "--edges",
+            "normal,build",
+            "--prefix",
+            "none",
+        ])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .unwrap();
     let tree = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && tree.starts_with("forepass "), "{tree}");
+    assert!(
+        output.status.success() && tree.starts_with("forepass "),
+        "{tree}"
+    );
     assert!(!tree.contains("pyo3"), "{tree}");
 }
