@@ -6,6 +6,21 @@ from typing import Any, final
 import numpy as np
 import numpy.typing as npt
 
+__all__ = [
+    "BASELINES",
+    "COLUMN_NAMES",
+    "TRACE_FORMATS",
+    "CoreModel",
+    "Forecast",
+    "Progress",
+    "__version__",
+    "estimator_from_legacy",
+    "inspect",
+    "normalize_config",
+    "replay",
+    "worker_config",
+]
+
 __version__: str
 
 @final
@@ -18,7 +33,7 @@ class Forecast:
 
     @property
     def source(self) -> str | None:
-        """What answered: "linear", or "idle" for an iteration without work; None where nothing did."""
+        """What answered: "linear", or "idle" where there is no work; None where nothing did."""
 
     @property
     def kind(self) -> str:
@@ -64,7 +79,7 @@ class CoreModel:
 
 @final
 class Progress:
-    """How far a running replay has come."""
+    """How far the reading of traces has come."""
 
     def __new__(cls) -> Progress: ...
     @property
@@ -72,7 +87,7 @@ class Progress:
         """Bytes of the input files read so far."""
 
     def cancel(self) -> None:
-        """Ask the replay to stop."""
+        """Ask the reading to stop."""
 
 COLUMN_NAMES: tuple[str, ...]
 TRACE_FORMATS: tuple[str, ...]
@@ -104,5 +119,7 @@ def replay(
     A contender is a name and a configuration as JSON, or the name of a baseline and None.
     """
 
-def inspect(paths: Sequence[str], *, strict: bool, trace_format: str | None) -> str:
+def inspect(
+    paths: Sequence[str], *, strict: bool, trace_format: str | None, progress: Progress
+) -> str:
     """What is in traces, as JSON."""

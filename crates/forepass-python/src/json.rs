@@ -24,7 +24,8 @@ pub(crate) fn worker_config(
     estimator_json: &str,
 ) -> PyResult<String> {
     let parse = || {
-        let estimator = EstimatorConfig::from_json(estimator_json.as_bytes())?;
+        let estimator = EstimatorConfig::from_json(estimator_json.as_bytes())
+            .map_err(|error| error.within("estimator_config"))?;
         let config = ForwardPassPerfModelConfig::for_worker(worker_type.parse()?, estimator);
         Ok(config.check()?.normalized().to_json())
     };

@@ -67,7 +67,7 @@ impl CoreModel {
     fn new(py: Python<'_>, config_json: &str) -> PyResult<Self> {
         let model = ForwardPassPerfModelConfig::from_json(config_json.as_bytes())
             .and_then(|config| config.check())
-            .and_then(ForwardPassModel::new)
+            .map(ForwardPassModel::new)
             .map_err(|error| exception(py, &error))?;
         Ok(Self { model: Mutex::new(model) })
     }
@@ -148,19 +148,18 @@ impl CoreModel {
     }
 }
 
-type Array<'py> = (String, PyReadonlyArray1<'py, f64>);
-
-fn arrays<'py>(columns: &Bound<'py, PyDict>) -> PyResult<Vec<Array<'py>>> {
+/// The columns, copied: other threads may write to an array while the interpreter is released.
+fn arrays(columns: &Bound<'_, PyDict>) -> PyResult<Vec<(String, Vec<f64>)>> {
     columns
         .iter()
-        .map(|(name, array)| Ok((name.extract()?, array.extract::<PyReadonlyArray1<'py, f64>>()?)))
+        .map(|(name, array)| {
+            let array: PyReadonlyArray1<'_, f64> = array.extract()?;
+            Ok((name.extract()?, array.as_slice()?.to_vec()))
+        })
         .collect()
 }
 
-fn named<'a>(py: Python<'_>, arrays: &'a [Array<'_>]) -> PyResult<Columns<'a>> {
-    let slices = arrays
-        .iter()
-        .map(|(name, array)| Ok((name.as_str(), array.as_slice()?)))
-        .collect::<PyResult<Vec<_>>>()?;
-    Columns::new(slices).map_err(|error| exception(py, &error))
+fn named<'a>(py: Python<'_>, arrays: &'a [(String, Vec<f64>)]) -> PyResult<Columns<'a>> {
+    Columns::new(arrays.iter().map(|(name, values)| (name.as_str(), values.as_slice())))
+        .map_err(|error| exception(py, &error))
 }

@@ -14,7 +14,7 @@ use crate::errors::{exception, guarded};
 /// How far a running replay has come.
 #[pyclass(frozen, module = "forepass._core")]
 pub(crate) struct Progress {
-    progress: Arc<forepass::replay::Progress>,
+    progress: Arc<forepass::Progress>,
 }
 
 #[pymethods]
@@ -96,16 +96,18 @@ fn read_options(strict: bool, trace_format: Option<&str>) -> forepass::Result<Re
 
 /// What is in traces, as JSON.
 #[pyfunction]
-#[pyo3(signature = (paths, *, strict, trace_format))]
+#[pyo3(signature = (paths, *, strict, trace_format, progress))]
 pub(crate) fn inspect(
     py: Python<'_>,
     paths: Vec<PathBuf>,
     strict: bool,
     trace_format: Option<&str>,
+    progress: &Progress,
 ) -> PyResult<String> {
+    let watched = Arc::clone(&progress.progress);
     let options = read_options(strict, trace_format).map_err(|error| exception(py, &error))?;
     let report = py
-        .detach(|| guarded(|| forepass::inspect::inspect(&paths, &options)))?
+        .detach(|| guarded(|| forepass::inspect::inspect(&paths, &options, &watched)))?
         .map_err(|error| exception(py, &error))?;
     to_json(&report)
 }

@@ -1,7 +1,8 @@
 //! Replays the traces named on the command line with each fit and prints how it did.
 
+use forepass::Progress;
 use forepass::config::{EstimatorConfig, ForwardPassPerfModelConfig};
-use forepass::replay::{Baseline, Contender, Options, Progress, replay};
+use forepass::replay::{Baseline, Contender, Options, replay};
 use forepass::workload::WorkerType;
 
 fn main() -> Result<(), forepass::Error> {

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::metrics::ForwardPassMetrics;
+use crate::progress::Progress;
 use crate::quantile::interpolated_quantile;
 use crate::trace::{Iteration, ReadOptions, TraceFormat, TraceReader};
 use crate::workload::{
@@ -120,11 +121,15 @@ impl Spread {
 /// Looks into traces.
 ///
 /// # Errors
-/// A trace that cannot be read.
-pub fn inspect(paths: &[PathBuf], options: &ReadOptions) -> Result<Inspection> {
+/// A trace that cannot be read, or a reading that was asked to stop.
+pub fn inspect(
+    paths: &[PathBuf],
+    options: &ReadOptions,
+    progress: &Progress,
+) -> Result<Inspection> {
     let inputs = paths
         .iter()
-        .map(|path| TraceReader::open(path, options).and_then(inspect_one))
+        .map(|path| inspect_one(TraceReader::open(path, options)?, progress))
         .collect::<Result<_>>()?;
     Ok(Inspection {
         schema: "forepass.inspect.v1",
@@ -136,13 +141,16 @@ pub fn inspect(paths: &[PathBuf], options: &ReadOptions) -> Result<Inspection> {
 /// The values of one kind: latency, then each feature.
 type Values = [Vec<f64>; 1 + FEATURE_NAMES.len()];
 
-fn inspect_one(mut reader: TraceReader) -> Result<InputInspection> {
+fn inspect_one(mut reader: TraceReader, progress: &Progress) -> Result<InputInspection> {
     let mut idle = 0;
     let mut rejected: BTreeMap<&'static str, u64> = BTreeMap::new();
     let mut workers: BTreeMap<String, Counters> = BTreeMap::new();
     let mut kinds: BTreeMap<WorkloadKind, Values> = BTreeMap::new();
     let mut iteration = Iteration::default();
+    let mut reported = 0;
     while reader.read_into(&mut iteration)? {
+        progress.advance(reader.bytes_read() - reported)?;
+        reported = reader.bytes_read();
         let ranks = &iteration.ranks;
         if let Some(worker) = workers.get_mut(iteration.worker_id()) {
             worker.count(ranks);
@@ -234,7 +242,7 @@ mod tests {
             std::io::Cursor::new(text.into_bytes()),
             &ReadOptions::default(),
         );
-        let found = inspect_one(reader.unwrap()).unwrap();
+        let found = inspect_one(reader.unwrap(), &Progress::default()).unwrap();
         assert_eq!((found.rows, found.iterations, found.idle), (7, 6, 1));
         assert_eq!(found.skipped["malformed"], 1);
         assert_eq!(found.rejected["no_positive_time"], 1);

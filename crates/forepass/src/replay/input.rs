@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use super::baseline::RecentLatencies;
 use super::report::InputReport;
-use super::run::{Contender, Options, Progress};
+use super::run::{Contender, Options};
 use super::score::Tally;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::forecast::{Reason, Source};
 use crate::metrics::ForwardPassMetrics;
 use crate::model::ForwardPassModel;
+use crate::progress::Progress;
 use crate::trace::{Iteration, TraceFormat, TraceReader};
 use crate::workload::{FeatureWeights, Rejection, WorkerType, Workload, WorkloadKind, observed_ms};
 
@@ -138,11 +139,8 @@ impl<'a> InputRun<'a> {
                 }
             }
             self.step(&reader, &chunk, &scored);
-            self.progress.report(reader.bytes_read() - reported);
+            self.progress.advance(reader.bytes_read() - reported)?;
             reported = reader.bytes_read();
-            if self.progress.is_cancelled() {
-                return Err(Error::Cancelled);
-            }
         }
         Ok(self.finish(&reader))
     }

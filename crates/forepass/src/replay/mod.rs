@@ -8,5 +8,5 @@ mod score;
 
 pub use baseline::Baseline;
 pub use report::{InputReport, Report, Result as FitResult};
-pub use run::{Contender, Options, Progress, replay};
+pub use run::{Contender, Options, replay};
 pub use score::Stats;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::baseline::{Baseline, RecentLatencies};
@@ -13,6 +13,7 @@ use super::score::Tally;
 use crate::config::CheckedConfig;
 use crate::error::Result;
 use crate::model::ForwardPassModel;
+use crate::progress::Progress;
 use crate::trace::ReadOptions;
 
 /// Something that forecasts, under the name by which it is reported.
@@ -80,33 +81,6 @@ impl Default for Options {
             predictions: false,
             read: ReadOptions::default(),
         }
-    }
-}
-
-/// How far a replay has come, shared with whoever watches it.
-#[derive(Debug, Default)]
-pub struct Progress {
-    bytes: AtomicU64,
-    cancelled: AtomicBool,
-}
-
-impl Progress {
-    /// Bytes of the input files read so far.
-    pub fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn report(&self, more: u64) {
-        self.bytes.fetch_add(more, Ordering::Relaxed);
-    }
-
-    pub(super) fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed)
-    }
-
-    /// Asks the replay to stop; it then fails with [`Error::Cancelled`].
-    pub fn cancel(&self) {
-        self.cancelled.store(true, Ordering::Relaxed);
     }
 }
 

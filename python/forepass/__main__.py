@@ -1,0 +1,5 @@
+"""Runs the command as `python -m forepass`."""
+
+from forepass.cli import main
+
+main()

@@ -1,0 +1,239 @@
+"""The command `forepass`: replays and inspections of recorded traces at the terminal."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+
+import forepass
+from forepass.config import FITS
+from forepass.errors import ConfigError, ForepassError
+from forepass.replay import FitSource, ProgressCallback
+from forepass.tables import inspection_text, reading_line
+
+_BAD_INPUT = 1
+_INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
+_BROKEN_PIPE = 141  # 128 + SIGPIPE
+
+app = typer.Typer(
+    name="forepass",
+    help="Forecasts how long an LLM engine's next forward pass takes.",
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _one_of(*names: str) -> Callable[[Any], Any]:
+    """A check that an option's value, or each of its values, is one of the names."""
+
+    def check(value: Any) -> Any:
+        for name in [value] if isinstance(value, str) else value or []:
+            if name not in names:
+                raise typer.BadParameter(f"{name!r} is not one of {', '.join(names)}")
+        return value
+
+    return check
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 (called by position)
+    if wanted:
+        print(f"forepass {forepass.__version__}")
+        raise typer.Exit
+
+
+Traces = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="TRACE", help="Traces: JSON lines or CSV, gzipped or not."),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad line.")]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="NAME",
+        help=f"Format, where it is not to be detected: {', '.join(forepass.TRACE_FORMATS)}.",
+        callback=_one_of(*forepass.TRACE_FORMATS),
+    ),
+]
+
+
+@app.callback()
+def forepass_command(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Forecasts how long an LLM engine's next forward pass takes."""
+
+
+@app.command("replay")
+def replay_command(
+    *,
+    traces: Traces = None,
+    fit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"Fit to replay, repeatable: {', '.join(FITS)}. [default: linear]",
+            callback=_one_of(*FITS),
+        ),
+    ] = None,
+    config: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="Configuration to replay too, repeatable; named by its file."
+        ),
+    ] = None,
+    warmup: Annotated[
+        int, typer.Option(min=0, max=2**32 - 1, help="Rows a store learns before its rows count.")
+    ] = 64,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="worker", help="Break the results down, too.", callback=_one_of("worker")
+        ),
+    ] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE|-", help="Write the results as JSON; - for stdout."),
+    ] = None,
+    predictions: Annotated[
+        Path | None, typer.Option(metavar="FILE.csv", help="Write each single prediction as CSV.")
+    ] = None,
+    strict: Strict = False,
+    trace_format: Format = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=2**32 - 1, help="Threads. [default: one a CPU]")
+    ] = None,
+    baselines: Annotated[
+        bool,
+        typer.Option(
+            "--baselines/--no-baselines", help="Compare with forecasts that know no load."
+        ),
+    ] = True,
+) -> None:
+    """Predict each iteration before learning from it, and tell how good the predictions were.
+
+    Without a trace, replays the recording that comes with the package.
+    """
+    with _orderly_end():
+        if not traces:
+            _note(f"no trace is given: replaying the bundled recording {forepass.sample_path()}")
+        with _progress_bar() as progress:
+            result = forepass.replay(
+                traces or None,
+                _contenders(fit or ["linear"], config or []),
+                warmup=warmup,
+                threads=threads,
+                by_worker=by is not None,
+                strict=strict,
+                trace_format=trace_format,
+                predictions=predictions,
+                baselines=baselines,
+                progress=progress,
+            )
+        _write_json(json_file, result.to_json())
+        for source in result.inputs:
+            _tell_faults(source.warnings, source.faults)
+        if json_file != Path("-"):
+            by_input = result.results[0].by_input
+            for source in result.inputs:
+                print(reading_line(source, by_input[source.path].rows))
+            print(f"\n{result}")
+
+
+@app.command("inspect")
+def inspect_command(
+    *,
+    traces: Annotated[list[str], typer.Argument(metavar="TRACE", help="Traces, as of the replay.")],
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE|-", help="Write what is found as JSON; - for stdout."),
+    ] = None,
+    strict: Strict = False,
+    trace_format: Format = None,
+) -> None:
+    """Tell what is in traces: rows, workers, and the range of each kind of work."""
+    with _orderly_end():
+        document = forepass.inspect(traces, strict=strict, trace_format=trace_format)
+        _write_json(json_file, json.dumps(document, indent=1))
+        for source in document["inputs"]:
+            _tell_faults(source["warnings"], source["faults"])
+        if json_file != Path("-"):
+            print(inspection_text(document))
+
+
+@contextmanager
+def _orderly_end() -> Iterator[None]:
+    """Turns what stops a command into its exit code, without a traceback."""
+    try:
+        yield
+        sys.stdout.flush()
+    except ForepassError as error:
+        _note(str(error))
+        raise typer.Exit(_BAD_INPUT) from error
+    except KeyboardInterrupt as interrupt:
+        raise typer.Exit(_INTERRUPTED) from interrupt
+    except BrokenPipeError as error:
+        # What is still buffered goes nowhere, so that the interpreter ends quietly.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(_BROKEN_PIPE) from error
+    except OSError as error:
+        _note(str(error))
+        raise typer.Exit(_BAD_INPUT) from error
+
+
+@contextmanager
+def _progress_bar() -> Iterator[ProgressCallback | None]:
+    """A bar on a terminal, nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = (BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def update(read: int, total: int) -> None:
+            bar.update(task, completed=read, total=total)
+
+        yield update
+
+
+def _contenders(fits: Sequence[str], configs: Sequence[Path]) -> list[FitSource]:
+    contenders: list[FitSource] = list(dict.fromkeys(fits))
+    for path in configs:
+        if not path.stem:
+            raise ConfigError(f"{path}: not a file", "unreadable", str(path))
+        contenders.append((path.stem, path))
+    return contenders
+
+
+def _write_json(target: Path | None, text: str) -> None:
+    if target == Path("-"):
+        print(text)
+    elif target is not None:
+        target.write_text(f"{text}\n", encoding="utf-8")
+
+
+def _tell_faults(warnings: Sequence[str], faults: Sequence[str]) -> None:
+    for warning in warnings:
+        _note(f"warning: {warning}")
+    for fault in faults:
+        _note(f"skipped: {fault}")
+
+
+def _note(message: str) -> None:
+    print(f"forepass: {message}", file=sys.stderr)

@@ -1,0 +1,250 @@
+"""Replays of recorded traces: predict each iteration, score the prediction, then learn from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from forepass import _core
+from forepass.config import ConfigSource, fit_options, normal_form, worker_form
+from forepass.errors import ConfigError, ForepassError, TraceError
+from forepass.replay_result import ReplayResult
+
+StrPath: TypeAlias = str | os.PathLike[str]
+FitSource: TypeAlias = str | tuple[str, ConfigSource]
+"""A fit by its name, or a name of one's own with a configuration."""
+
+ProgressCallback: TypeAlias = Callable[[int, int], None]
+"""Called now and then with the bytes read so far and the bytes of all inputs."""
+
+T = TypeVar("T")
+
+_TICK_S = 0.05
+_MAX_OPTION = 2**32 - 1
+
+
+def sample_path() -> Path:
+    """The recording that comes with the package; its README tells what it is."""
+    return Path(__file__).parent / "data" / "sample.jsonl.gz"
+
+
+def replay(
+    paths: StrPath | Sequence[StrPath] | None = None,
+    fits: FitSource | Sequence[FitSource] = ("linear",),
+    *,
+    warmup: int = 64,
+    threads: int | None = None,
+    by_worker: bool = False,
+    strict: bool = False,
+    trace_format: str | None = None,
+    predictions: StrPath | None = None,
+    baselines: bool = True,
+    progress: ProgressCallback | None = None,
+) -> ReplayResult:
+    """Replays traces for each fit, with one model for each input and worker.
+
+    | option | default | meaning |
+    |---|---|---|
+    | `paths` | the bundled recording | one trace or several |
+    | `fits` | "linear" | names, or pairs of a name and a configuration |
+    | `warmup` | 64 | observations that a store must have learned before its rows count |
+    | `threads` | one a CPU | among which inputs are shared; the outcome does not depend on it |
+    | `by_worker` | False | whether to report each worker by itself, too |
+    | `strict` | False | whether a bad line is an error instead of being skipped and counted |
+    | `trace_format` | detected | one of `forepass.TRACE_FORMATS` |
+    | `predictions` | nowhere | file for each single prediction, as CSV |
+    | `baselines` | True | whether forecasts that know nothing of load compete |
+    | `progress` | nobody | what is called while the replay runs |
+
+    The interpreter is released meanwhile, and an interrupt stops the replay.
+
+    Raises:
+        TraceError: a trace that cannot be read, or is given twice.
+        ConfigError: an option or a fit that is not valid.
+        ForepassError: the predictions cannot be written.
+    """
+    names = _input_paths(sample_path() if paths is None else paths)
+    contenders = _contenders(fits, baselines=baselines)
+    options = {
+        "warmup": _whole("warmup", warmup, least=0),
+        "threads": _cpus() if threads is None else _whole("threads", threads, least=1),
+    }
+    target = None if predictions is None else _predictions_target(predictions, names)
+
+    def work(handle: _core.Progress) -> tuple[str, bytes]:
+        return _core.replay(
+            names,
+            contenders,
+            **options,
+            by_worker=bool(by_worker),
+            predictions=target is not None,
+            strict=bool(strict),
+            trace_format=_trace_format(trace_format),
+            progress=handle,
+        )
+
+    report, csv = _interruptible(work, names, progress)
+    document = _checked(json.loads(report))
+    if target is not None:
+        try:
+            target.write_bytes(csv)
+        except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+            raise _unwritable(target, str(error)) from error
+    inputs = zip(map(Path, names), document["inputs"], strict=True)
+    document["inputs"] = [_with_sha256(path, entry) for path, entry in inputs]
+    return ReplayResult.from_document(document)
+
+
+def inspect(
+    paths: StrPath | Sequence[StrPath],
+    *,
+    strict: bool = False,
+    trace_format: str | None = None,
+) -> dict[str, Any]:
+    """What is in traces: rows, workers and kinds of work, as a `forepass.inspect.v1` document.
+
+    Raises:
+        TraceError: a trace that cannot be read, or is given twice.
+        ConfigError: an unknown format.
+    """
+    names = _input_paths(paths)
+    name = _trace_format(trace_format)
+
+    def work(handle: _core.Progress) -> str:
+        return _core.inspect(names, strict=bool(strict), trace_format=name, progress=handle)
+
+    return _checked(json.loads(_interruptible(work, names, None)))
+
+
+def _interruptible(
+    work: Callable[[_core.Progress], T],
+    names: Sequence[str],
+    progress: ProgressCallback | None,
+) -> T:
+    """Waits for the work in such a way that an interrupt reaches it."""
+    handle = _core.Progress()
+    total = sum(path.stat().st_size for path in map(Path, names) if path.is_file())
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="forepass-replay") as pool:
+        try:
+            future = pool.submit(work, handle)
+            while not wait([future], timeout=_TICK_S).done:
+                if progress is not None:
+                    progress(handle.bytes, total)
+        except BaseException:
+            handle.cancel()
+            raise
+    if progress is not None:
+        progress(handle.bytes, total)
+    return future.result()
+
+
+def _checked(document: dict[str, Any]) -> dict[str, Any]:
+    """The document, unless one of its inputs holds nothing that is a record."""
+    for source in document["inputs"]:
+        if source["iterations"] == 0:
+            path, reasons = source["path"], source["faults"] + source["warnings"]
+            message = f"{path}: no record could be read: {reasons[0] if reasons else 'it is empty'}"
+            raise TraceError(message, "no_records", path)
+    return document
+
+
+def _input_paths(paths: StrPath | Iterable[StrPath]) -> list[str]:
+    if isinstance(paths, str | os.PathLike):
+        paths = [paths]
+    try:
+        names = [os.fspath(path) for path in paths]
+    except TypeError as error:
+        raise TraceError(f"paths: {error}", "invalid_type", "paths") from error
+    if not names:
+        raise TraceError("paths: name at least one trace", "invalid_value", "paths")
+    for name in names:
+        if not isinstance(name, str):
+            raise TraceError(f"paths: {name!r} is not a string", "invalid_type", "paths")
+        if names.count(name) > 1:
+            raise TraceError(f"{name}: given twice", "duplicate_input", name)
+    return names
+
+
+def _contenders(
+    fits: FitSource | Sequence[FitSource], *, baselines: bool
+) -> list[tuple[str, str | None]]:
+    # Two strings are two names; a pair whose configuration is text stands in a list.
+    alone = isinstance(fits, str) or (_is_pair(fits) and not isinstance(fits[1], str))
+    given: Any = [fits] if alone else fits
+    contenders: list[tuple[str, str | None]] = []
+    for index, fit in enumerate(given):
+        name, config = _named_config(fit, f"fits[{index}]")
+        if name in _core.BASELINES or any(name == other for other, _ in contenders):
+            message = f"fits[{index}]: the name {name!r} is taken: give the fit another one"
+            raise ConfigError(message, "conflict", f"fits[{index}]")
+        contenders.append((name, config))
+    return contenders + [(name, None) for name in _core.BASELINES if baselines]
+
+
+def _named_config(fit: Any, path: str) -> tuple[str, str]:
+    if isinstance(fit, str):
+        estimator = {"fpm_regression": {"fit": fit_options(fit)}}
+        return fit, worker_form("aggregated", estimator)
+    if not _is_pair(fit):
+        message = f"{path}: expected a name, or a pair of a name and a configuration"
+        raise ConfigError(message, "invalid_type", path)
+    name, config = fit
+    return name, normal_form(config)
+
+
+def _is_pair(fit: Any) -> bool:
+    return isinstance(fit, tuple) and len(fit) == 2 and isinstance(fit[0], str)
+
+
+def _whole(name: str, value: Any, *, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        message = f"{name}: expected an integer, found {type(value).__name__}"
+        raise ConfigError(message, "invalid_type", name)
+    if not least <= value <= _MAX_OPTION:
+        message = f"{name}: {value} is not in {least} to {_MAX_OPTION}"
+        raise ConfigError(message, "invalid_value", name)
+    return value
+
+
+def _trace_format(name: str | None) -> str | None:
+    if name is None or name in _core.TRACE_FORMATS:
+        return name
+    known = ", ".join(_core.TRACE_FORMATS)
+    message = f"trace_format: no format {name!r}: use {known}"
+    raise ConfigError(message, "invalid_value", "trace_format")
+
+
+def _cpus() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _predictions_target(predictions: StrPath, names: Sequence[str]) -> Path:
+    """Where the predictions go, refused beforehand where they cannot or must not be written."""
+    try:
+        target = Path(predictions)
+    except TypeError as error:
+        raise _unwritable(predictions, str(error)) from error
+    if target.is_dir() or not target.parent.is_dir():
+        reason = "this is a directory" if target.is_dir() else "its directory does not exist"
+        raise _unwritable(target, reason)
+    if any(Path(name).exists() and target.exists() and target.samefile(name) for name in names):
+        raise _unwritable(target, "this is a trace to be read")
+    return target
+
+
+def _unwritable(target: object, reason: str) -> ForepassError:
+    return ForepassError(f"{target}: cannot be written: {reason}", "unwritable", str(target))
+
+
+def _with_sha256(path: Path, entry: dict[str, Any]) -> dict[str, Any]:
+    """The description of an input, with the digest of its file after its path."""
+    digest = None
+    if path.is_file():
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"path": entry.pop("path"), "sha256": digest, **entry}
