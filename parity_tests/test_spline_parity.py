@@ -116,6 +116,7 @@ def product_stores(records: list[RankRecord], fit: str) -> Stores:
         (worker_id, store["workload_kind"]): store["spline"]
         for worker_id, model in models.items()
         for store in model.diagnostics()["stores"]
+        if store["accepted_observations"] > 0  # the oracle opens a store with its first row
     }
 
 
