@@ -13,8 +13,8 @@ from .nonnegative import Array, independent_columns, nonnegative_least_squares
 REAL: type[np.floating] = np.longdouble
 """Number type of all sums and solutions, wider than a double so that rounding does not show in a double."""
 
-CONSTANT_SHARE = 1e-12
-"""A column whose standard deviation is this share of its mean or less is constant."""
+CONSTANT_DEVIATION = 1e-12
+"""A column whose standard deviation, in the unit of its axis, is this or less is constant."""
 
 AXES = (0, 1)
 
@@ -86,7 +86,7 @@ def centred(columns: Array) -> CentredColumns:
     means = columns.mean(axis=0)
     deviations = columns - means
     lengths = np.sqrt((deviations * deviations).sum(axis=0))
-    varying = lengths > CONSTANT_SHARE * means * np.sqrt(columns.dtype.type(len(columns)))
+    varying = lengths > CONSTANT_DEVIATION * np.sqrt(columns.dtype.type(len(columns)))
     return CentredColumns(means, varying, lengths[varying], deviations[:, varying] / lengths[varying])
 
 

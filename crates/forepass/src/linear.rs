@@ -87,7 +87,7 @@ pub fn fit(
     if !scatter.as_flattened().iter().chain(mean).all(|value| value.is_finite()) {
         return (Err(Unready::Unsolvable), false);
     }
-    let (problem, mut decided) = statistics.regression::<FEATURES>();
+    let (problem, mut decided) = statistics.regression::<FEATURES>(|i| mean[i]);
     let active: [bool; FEATURES] = std::array::from_fn(|i| problem.gram[i][i] > 0.0);
     if !active.contains(&true) {
         return (Err(Unready::ConstantLoad), decided);

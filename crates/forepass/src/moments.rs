@@ -206,35 +206,33 @@ pub struct Centred<const D: usize> {
     pub is_sound: bool,
 }
 
-/// Standard deviation, relative to the mean, up to which a column counts as constant.
-const CONSTANT: f64 = 1e-12;
+/// Standard deviation, in the unit of a column, up to which it counts as constant.
+pub(crate) const ROUNDING: f64 = 1e-12;
 
-/// Whether the deviations of a column are within rounding of its mean.
-pub(crate) fn is_constant(scatter: f64, mean: f64, count: usize) -> bool {
-    let deviation = CONSTANT * mean;
+/// Whether the standard deviation of a column is no more than `deviation`.
+pub(crate) fn is_constant(scatter: f64, deviation: f64, count: usize) -> bool {
     scatter <= deviation * deviation * count as f64
 }
 
 impl<const D: usize> Centred<D> {
-    /// Whether column `i` varies, and whether it is clear of the threshold of that.
-    pub(crate) fn varies(&self, i: usize) -> (bool, bool) {
-        let is_constant =
-            |factor: f64| is_constant(factor * self.scatter[i][i], self.mean[i], self.count);
-        (!is_constant(1.0), is_constant(100.0) || !is_constant(0.01))
-    }
-
     /// The least-squares problem of the last column on the `P` before it, those that vary; and
     /// whether it is clear of each that it does or does not.
-    pub(crate) fn regression<const P: usize>(&self) -> (NormalEquations<P>, bool) {
+    ///
+    /// `unit` is that of a column, in which [`ROUNDING`] counts.
+    pub(crate) fn regression<const P: usize>(
+        &self,
+        unit: impl Fn(usize) -> f64,
+    ) -> (NormalEquations<P>, bool) {
         const { assert!(P + 1 == D, "the last column is the target") };
         let mut problem =
             NormalEquations { gram: [[0.0; P]; P], rhs: [0.0; P], target: self.scatter[P][P] };
         let mut active = [false; P];
         let mut all_clear = true;
         for i in 0..P {
-            let (varies, is_clear) = self.varies(i);
-            active[i] = varies;
-            all_clear &= is_clear;
+            let (scatter, deviation) = (self.scatter[i][i], ROUNDING * unit(i));
+            let is_constant = |factor: f64| is_constant(factor * scatter, deviation, self.count);
+            active[i] = !is_constant(1.0);
+            all_clear &= is_constant(100.0) || !is_constant(0.01);
         }
         for i in (0..P).filter(|&i| active[i]) {
             problem.rhs[i] = self.scatter[i][P];

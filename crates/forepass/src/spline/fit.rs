@@ -55,7 +55,7 @@ pub(super) struct Fitted {
 ///
 /// `None` where the statistics are not finite or admit no solution.
 pub(super) fn fit(statistics: &Centred<STATISTICS>, basis: &Basis, likely: u32) -> Option<Fitted> {
-    let (problem, is_clear) = statistics.regression::<COLUMNS>();
+    let (problem, is_clear) = statistics.regression::<COLUMNS>(|_| 1.0);
     let solution = nnls::solve_from(&problem, 0.0, likely)?;
     let model = SplineModel {
         basis: *basis,

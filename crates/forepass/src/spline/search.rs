@@ -8,7 +8,7 @@
 
 use super::basis::{Axis, Basis, COLUMNS, SEGMENTS};
 use super::fit::{Fitted, STATISTICS, fit, row_at};
-use crate::moments::{Centred, Moments, is_constant};
+use crate::moments::{Centred, Moments, ROUNDING, is_constant};
 use crate::nnls::{self, NormalEquations};
 use crate::quantile::interpolated_quantile;
 use crate::retention::Observation;
@@ -162,7 +162,7 @@ impl Search {
         self.axis.sum(&self.rows, &self.order[axis], basis, axis, statistics);
         self.axis.sweep_up(candidates, left);
         self.axis.sweep_down(candidates, right);
-        let (mut problem, _) = statistics.regression::<COLUMNS>();
+        let (mut problem, _) = statistics.regression::<COLUMNS>(|_| 1.0);
         let mut accepted = None;
         for (index, &candidate) in candidates.iter().enumerate() {
             self.axis.move_knot(&mut problem, segment, index, candidate - left);
@@ -241,7 +241,10 @@ impl AxisSums {
         axis: usize,
         statistics: &Centred<STATISTICS>,
     ) {
-        self.fixed = (0..COLUMNS).fold(0, |mask, i| mask | u32::from(statistics.varies(i).0) << i);
+        self.fixed = (0..COLUMNS).fold(0, |mask, i| {
+            let varies = !is_constant(statistics.scatter[i][i], ROUNDING, statistics.count);
+            mask | u32::from(varies) << i
+        });
         self.x.clear();
         self.columns.clear();
         for &row in order {
@@ -331,7 +334,7 @@ impl AxisSums {
         for (column, sums) in moving {
             let scatter = sums.square - sums.sum * sums.sum * share;
             problem.gram[column][column] = scatter;
-            if is_constant(scatter, sums.sum * share, count) {
+            if is_constant(scatter, ROUNDING, count) {
                 problem.rhs[column] = 0.0;
                 for i in 0..COLUMNS {
                     problem.gram[column][i] = 0.0;
@@ -353,3 +356,7 @@ impl ColumnSums {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "search_tests.rs"]
+mod tests;
