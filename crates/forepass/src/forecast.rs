@@ -47,6 +47,10 @@ pub enum Reason {
     Unsolvable,
     /// No answer: the forecast is not a finite number.
     Overflow,
+    /// No answer: the features are not finite, or negative.
+    InvalidQuery,
+    /// Answered by an earlier line: in the rows kept now, latency does not rise with load.
+    Stale,
     /// Answered, by following the line beyond the loads it was fitted to.
     Extrapolating,
 }
@@ -60,6 +64,8 @@ impl Reason {
             Self::NoLoadSignal => "no_load_signal",
             Self::Unsolvable => "unsolvable",
             Self::Overflow => "overflow",
+            Self::InvalidQuery => "invalid_query",
+            Self::Stale => "stale",
             Self::Extrapolating => "extrapolating",
         }
     }

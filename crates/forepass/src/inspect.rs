@@ -209,7 +209,8 @@ impl Counters {
             *self.worker.records_by_rank.entry(rank.dp_rank).or_default() += 1;
             if let Some(latest) = self.latest.insert(rank.dp_rank, rank.counter_id) {
                 // A smaller counter is a restart of the publisher, not a gap.
-                self.worker.counter_gaps += rank.counter_id.saturating_sub(latest + 1);
+                let missing = rank.counter_id.saturating_sub(latest).saturating_sub(1);
+                self.worker.counter_gaps = self.worker.counter_gaps.saturating_add(missing);
             }
         }
     }

@@ -98,7 +98,7 @@ pub fn fit(
     decided &= solution.is_decided && has_clear_signal(&problem, active);
 
     let model = LinearModel {
-        latency_ms: mean[FEATURES],
+        latency_ms: statistics.value_at_means(&solution.coefficients),
         center: std::array::from_fn(|i| mean[i]),
         prices: solution.coefficients,
     };
@@ -136,6 +136,8 @@ pub struct LinearFit {
     params: LinearParams,
     moments: Moments<COLUMNS>,
     model: Result<LinearModel, Unready>,
+    /// Whether the line is of an earlier window, the present one having no load signal.
+    is_stale: bool,
     rebuilds: Rebuilds,
     /// Insertions and evictions since the last rebuild that was scheduled.
     clock: u64,
@@ -148,6 +150,7 @@ impl LinearFit {
             params,
             moments: Moments::default(),
             model: Err(Unready::Cold),
+            is_stale: false,
             rebuilds: Rebuilds::default(),
             clock: 0,
         }
@@ -156,6 +159,11 @@ impl LinearFit {
     /// The line, or why there is none.
     pub fn model(&self) -> Result<&LinearModel, Unready> {
         self.model.as_ref().map_err(|&reason| reason)
+    }
+
+    /// Whether the line is of an earlier window, the present one having no load signal.
+    pub fn is_stale(&self) -> bool {
+        self.is_stale
     }
 
     /// Rebuilds so far.
@@ -198,7 +206,8 @@ impl LinearFit {
             model = fit(&self.moments.centred(), &self.params).0;
         }
         let flat = model == Err(Unready::NoLoadSignal);
-        if !(flat && self.params.keep_last_usable && self.model.is_ok()) {
+        self.is_stale = flat && self.params.keep_last_usable && self.model.is_ok();
+        if !self.is_stale {
             self.model = model;
         }
     }
@@ -389,6 +398,7 @@ mod tests {
         }
         let kept = *recursive.model().unwrap();
         assert_eq!(kept, rising);
+        assert!(recursive.is_stale());
         for _ in 0..6 {
             learn(&mut recursive, [3.0, 0.0, 12.0]);
         }

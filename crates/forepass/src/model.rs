@@ -200,7 +200,7 @@ impl ForwardPassModel {
     }
 
     /// The forecast of a workload; `None` stands for an idle iteration.
-    pub fn forecast_workload(&self, workload: Option<&Workload>) -> Forecast {
+    pub(crate) fn forecast_workload(&self, workload: Option<&Workload>) -> Forecast {
         let Some(workload) = workload else {
             return Forecast::IDLE;
         };

@@ -149,12 +149,15 @@ impl<const D: usize> Moments<D> {
         let mut centred = Centred {
             count: self.count,
             mean: [0.0; D],
+            residue: [0.0; D],
             scatter: [[0.0; D]; D],
             is_sound: !self.damaged,
         };
         let sums: [f64; D] = std::array::from_fn(|i| self.sums.total(i));
         for i in 0..D {
-            centred.mean[i] = self.anchor[i] + sums[i] * share;
+            let offset = sums[i] * share;
+            centred.mean[i] = self.anchor[i] + offset;
+            centred.residue[i] = (self.anchor[i] - centred.mean[i]) + offset;
             let products = &self.products[i];
             for j in 0..D {
                 // Commutative term by term, so that the result is symmetric.
@@ -199,6 +202,8 @@ pub struct Centred<const D: usize> {
     pub count: usize,
     /// Mean of each column; 0 while empty.
     pub mean: [f64; D],
+    /// What rounding took from each mean: of a large mean, that can be much of a small spread.
+    residue: [f64; D],
     /// Sums over rows of products of deviations from the means; the diagonal is not negative.
     pub scatter: [[f64; D]; D],
     /// Whether each diagonal entry is good to about 1e-14 of itself; where one is not, the
@@ -215,6 +220,14 @@ pub(crate) fn is_constant(scatter: f64, deviation: f64, count: usize) -> bool {
 }
 
 impl<const D: usize> Centred<D> {
+    /// The value at the rounded means of the plane through the true ones that has these slopes.
+    pub(crate) fn value_at_means<const P: usize>(&self, slopes: &[f64; P]) -> f64 {
+        const { assert!(P + 1 == D, "the last column is the target") };
+        let shift =
+            self.residue[P] - (0..P).fold(0.0, |shift, i| shift + slopes[i] * self.residue[i]);
+        self.mean[P] + shift
+    }
+
     /// The least-squares problem of the last column on the `P` before it, those that vary; and
     /// whether it is clear of each that it does or does not.
     ///

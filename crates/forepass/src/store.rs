@@ -28,7 +28,7 @@ pub struct StoreDiagnostics {
     pub workload_kind: WorkloadKind,
     /// Whether it answers.
     pub ready: bool,
-    /// Why it does not.
+    /// Why it does not, or `stale` where it answers by an earlier line.
     pub reason: Option<Reason>,
     /// Observations learned since the start.
     pub accepted_observations: u64,
@@ -108,6 +108,9 @@ impl Store {
     pub fn forecast(&self, features: &[f64; FEATURES]) -> Forecast {
         let kind = Some(self.kind);
         let abstain = |reason| Forecast { ms: None, source: None, kind, reason: Some(reason) };
+        if !features.iter().all(|value| value.is_finite() && *value >= 0.0) {
+            return abstain(Reason::InvalidQuery);
+        }
         let line = match self.linear.model() {
             Ok(model) => model.value(features),
             Err(unready) => return abstain(unready.into()),
@@ -121,6 +124,9 @@ impl Store {
             kind,
             reason,
         };
+        if self.linear.is_stale() {
+            return answer(line, Source::Linear, Some(Reason::Stale));
+        }
         if !self.retention.covers(features) {
             return answer(line, Source::Linear, Some(Reason::Extrapolating));
         }
@@ -137,7 +143,10 @@ impl Store {
         StoreDiagnostics {
             workload_kind: self.kind,
             ready: model.is_ok(),
-            reason: model.err().map(Reason::from),
+            reason: match model {
+                Err(unready) => Some(unready.into()),
+                Ok(_) => self.linear.is_stale().then_some(Reason::Stale),
+            },
             accepted_observations: self.accepted,
             retained_observations: self.retention.len(),
             feature_range: (!self.retention.is_empty()).then(|| *self.retention.range()),

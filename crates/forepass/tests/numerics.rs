@@ -197,3 +197,29 @@ fn an_early_spike_is_forgotten_once_it_leaves() {
     let model = recursive.fit.model().unwrap();
     assert!((model.value(&[8.0, 0.0]) - 21.0).abs() < 1e-9 * 21.0);
 }
+
+#[test]
+fn a_small_spread_on_a_large_mean_keeps_its_digits() {
+    // Case B12: y = 3 + 2 (x - base) on base + {0, 1, 2, 3}; at base + 5 that is 13.
+    for base in [1e6, 1e8, 1e9, 1e10, 1e12] {
+        let mut moments = Moments::default();
+        moments.rebuild((0..8).map(|i| f64::from(i % 4)).map(|d| [base + d, 0.0, 3.0 + 2.0 * d]));
+        let model = linear::fit(&moments.centred(), &LinearParams::default()).0.unwrap();
+        let value = model.value(&[base + 5.0, 0.0]);
+        assert!((value - 13.0).abs() <= 1e-9 * 13.0, "{value} at {base}");
+    }
+}
+
+#[test]
+fn collinear_features_are_priced_alike_in_any_unit() {
+    // Case B6 with K = 1000 B, y = 6 + 0.3 B: the attention feature, the first, bears the price
+    // in every unit, so that (60000, 1) costs 6 + 0.3 * 60 = 24 ms.
+    for unit in [1e-12, 0.3, 1.0, 1.5, 2.0, 3.0, 4096.0, 1e9] {
+        let mut moments = Moments::default();
+        let batches = [5.0, 7.0, 9.0, 12.0, 15.0, 20.0];
+        moments.rebuild(batches.iter().map(|b| [unit * 1000.0 * b, *b, 6.0 + 0.3 * b]));
+        let model = linear::fit(&moments.centred(), &LinearParams::default()).0.unwrap();
+        let value = model.value(&[unit * 60_000.0, 1.0]);
+        assert!((value - 24.0).abs() <= 1e-9 * 24.0, "{value} in {unit}");
+    }
+}

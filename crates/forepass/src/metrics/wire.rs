@@ -11,21 +11,32 @@ use super::{FPM_VERSION, ForwardPassMetrics, QueuedRequests, ScheduledRequests};
 use crate::error::{Error, Result, from_json};
 
 /// One iteration, the records of all its ranks, from JSON text: one object, or a list of objects.
+///
+/// An object that says nothing a forward-pass record says is an error, not an idle rank.
 pub fn iteration_from_json(text: &[u8]) -> Result<Vec<ForwardPassMetrics>> {
     let fault = |path, message: String| json_fault("invalid_json", path, &message);
     if text.trim_ascii_start().starts_with(b"[") {
-        from_json::<Vec<Object<Record>>>(text, fault)?
-            .into_iter()
-            .enumerate()
-            .map(|(index, Object(record))| {
-                record.try_into().map_err(|error: Error| error.within(&format!("[{index}]")))
-            })
-            .collect()
+        let ranks = from_json::<Vec<Object<Record>>>(text, fault)?;
+        let of_rank = |(index, Object(record)): (usize, Object<Record>)| {
+            recognised(record).map_err(|error| error.within(&format!("[{index}]")))
+        };
+        ranks.into_iter().enumerate().map(of_rank).collect()
     } else {
         let Object(record) = from_json::<Object<Record>>(text, fault)?;
-        Ok(vec![record.try_into()?])
+        Ok(vec![recognised(record)?])
     }
 }
+
+fn recognised(record: Record) -> Result<ForwardPassMetrics> {
+    if record.is_recognisable() {
+        record.try_into()
+    } else {
+        Err(Error::metrics("not_a_record", "", NOT_A_RECORD))
+    }
+}
+
+/// What is wrong with an object that holds nothing of a record.
+pub(crate) const NOT_A_RECORD: &str = "no forward-pass record: it has neither `wall_time` nor `scheduled_requests` nor their counters";
 
 /// A fault of JSON text on one line, in the words of the wire rather than of Rust.
 pub(crate) fn json_fault(code: &'static str, path: String, message: &str) -> Error {
@@ -237,13 +248,22 @@ mod tests {
 
     #[test]
     fn absent_fields_take_their_defaults() {
-        assert_eq!(one("{}").unwrap(), ForwardPassMetrics::default());
+        let metrics = one(r#"{"scheduled_requests": {}}"#).unwrap();
+        assert_eq!(metrics, ForwardPassMetrics::default());
         let metrics = one(r#"{"wall_time": 1, "queued_requests": {}, "later": [null]}"#).unwrap();
         assert_eq!(
             metrics,
             ForwardPassMetrics::default().with_wall_time(1.0),
             "an unknown field is ignored"
         );
+    }
+
+    #[test]
+    fn an_object_without_a_record_is_no_idle_rank() {
+        for text in ["{}", r#"{"foo": 1}"#, r#"{"metrics": {"wall_time": 1}}"#, r#"[{"foo": 1}]"#] {
+            let error = iteration_from_json(text.as_bytes()).unwrap_err();
+            assert_eq!(error.code(), "not_a_record", "{text}");
+        }
     }
 
     #[test]
@@ -294,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_counter_is_exact_up_to_its_last_bit() {
-        let metrics = one(r#"{"counter_id": 18446744073709551615}"#).unwrap();
+        let metrics = one(r#"{"wall_time": 0, "counter_id": 18446744073709551615}"#).unwrap();
         assert_eq!(metrics.counter_id, u64::MAX);
         let text = r#"{"num_decode_requests": 1, "sum_decode_kv_tokens": 9007199254740993}"#;
         let metrics = one(text).unwrap();
@@ -334,11 +354,13 @@ mod tests {
 
     #[test]
     fn a_fault_of_one_rank_names_it() {
-        let ranks = iteration_from_json(br#"[{"wall_time": 1}, {"dp_rank": 1}]"#).unwrap();
+        let ranks =
+            iteration_from_json(br#"[{"wall_time": 1}, {"wall_time": 1, "dp_rank": 1}]"#).unwrap();
         assert_eq!(ranks[1].dp_rank, 1);
-        let error = iteration_from_json(br#"[{}, {"num_decode_requests": 1}]"#).unwrap_err();
+        let error =
+            iteration_from_json(br#"[{"wall_time": 1}, {"num_decode_requests": 1}]"#).unwrap_err();
         assert_eq!(error.path(), "[1].sum_decode_kv_tokens");
-        let error = iteration_from_json(br#"[{}, {"dp_rank": -1}]"#).unwrap_err();
+        let error = iteration_from_json(br#"[{"wall_time": 1}, {"dp_rank": -1}]"#).unwrap_err();
         assert_eq!(error.path(), "[1].dp_rank");
     }
 }

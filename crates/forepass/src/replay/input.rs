@@ -96,6 +96,8 @@ pub(super) struct InputRun<'a> {
     workers: Vec<Worker>,
     /// The worker of the previous iteration, most likely the next one's too.
     current: usize,
+    /// Whether the iterations judged before the latest one were just taken back.
+    discarded: bool,
     skipped: BTreeMap<&'static str, u64>,
     spent: Vec<Duration>,
     predictions: Vec<u8>,
@@ -113,6 +115,7 @@ impl<'a> InputRun<'a> {
             progress,
             workers: Vec::new(),
             current: 0,
+            discarded: false,
             skipped: BTreeMap::new(),
             spent: vec![Duration::ZERO; contenders.len()],
             predictions: Vec::new(),
@@ -133,7 +136,11 @@ impl<'a> InputRun<'a> {
             }
             scored.clear();
             for (index, iteration) in chunk[..filled].iter().enumerate() {
-                match self.judge(index, iteration) {
+                let row = self.judge(index, iteration);
+                if std::mem::take(&mut self.discarded) {
+                    scored.clear();
+                }
+                match row {
                     Ok(row) => scored.push(row),
                     Err(reason) => *self.skipped.entry(reason).or_default() += 1,
                 }
@@ -162,8 +169,8 @@ impl<'a> InputRun<'a> {
 
     /// The place of a worker, entered when first seen.
     ///
-    /// A record without an id is a worker's only while no worker has a name: where some have, it
-    /// is a fault of the producer and not one more worker.
+    /// A record without an id counts only in a trace that names no worker at all: beside named
+    /// ones it is a fault of the producer and not one more worker.
     fn worker(&mut self, id: &str) -> Option<usize> {
         if self.workers.get(self.current).is_some_and(|worker| worker.id == id) {
             return Some(self.current);
@@ -175,6 +182,9 @@ impl<'a> InputRun<'a> {
         if id.is_empty() && !self.workers.is_empty() {
             return None;
         }
+        if self.workers.first().is_some_and(|worker| worker.id.is_empty()) {
+            self.discard_unnamed();
+        }
         self.workers.push(Worker {
             id: id.to_owned(),
             learners: self.contenders.iter().map(Contender::learner).collect(),
@@ -183,6 +193,14 @@ impl<'a> InputRun<'a> {
         });
         self.current = self.workers.len() - 1;
         Some(self.current)
+    }
+
+    /// Takes back what was learned and scored without a worker's name, now that there are names.
+    fn discard_unnamed(&mut self) {
+        let accepted = self.workers.drain(..).flat_map(|worker| worker.accepted.into_values());
+        *self.skipped.entry("no_worker_id").or_default() += accepted.sum::<u64>();
+        self.predictions.clear();
+        self.discarded = true;
     }
 
     /// Lets each contender answer and learn a chunk, and scores it.

@@ -59,7 +59,7 @@ pub(super) fn fit(statistics: &Centred<STATISTICS>, basis: &Basis, likely: u32) 
     let solution = nnls::solve_from(&problem, 0.0, likely)?;
     let model = SplineModel {
         basis: *basis,
-        latency_ms: statistics.mean[COLUMNS],
+        latency_ms: statistics.value_at_means(&solution.coefficients),
         center: std::array::from_fn(|i| statistics.mean[i]),
         prices: solution.coefficients,
     };

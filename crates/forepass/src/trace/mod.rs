@@ -128,7 +128,9 @@ impl TraceReader {
     /// # Errors
     /// The file cannot be read, is a directory, is empty, or is not a trace.
     pub fn open(path: &Path, options: &ReadOptions) -> Result<Self> {
-        let name = path.display().to_string();
+        // A name that is not Unicode is escaped, so that two of them stay apart.
+        let name =
+            path.to_str().map_or_else(|| format!("{:?}", path.as_os_str()), ToOwned::to_owned);
         if path.is_dir() {
             return Err(Error::trace(
                 "is_a_directory",
