@@ -84,7 +84,8 @@ pub fn solve_from<const P: usize>(
     let whole = face(&problem.gram, &problem.rhs, usable, 0.0);
     let quick = whole.and_then(|whole| {
         certified(problem, usable, whole)
-            .or_else(|| optimum_on(problem, likely & usable))
+            .ok()
+            .or_else(|| exchanged(problem, likely & usable))
             .map(|solution| Solution { is_decided: whole.is_apart(), ..solution })
     });
     quick.or_else(|| {
@@ -100,7 +101,7 @@ pub fn least_error<const P: usize>(
     problem: &NormalEquations<P>,
     likely: u32,
 ) -> Option<(f64, u32)> {
-    let solution = optimum_on(problem, likely & usable(problem)).or_else(|| solve(problem, 0.0))?;
+    let solution = exchanged(problem, likely & usable(problem)).or_else(|| solve(problem, 0.0))?;
     Some((solution.sse, solution.used))
 }
 
@@ -109,49 +110,66 @@ fn usable<const P: usize>(problem: &NormalEquations<P>) -> u32 {
     (0..P).fold(0, |mask, i| mask | u32::from(problem.gram[i][i] > 0.0) << i)
 }
 
-/// The optimum of the columns in `mask`, where that is the optimum of all.
-fn optimum_on<const P: usize>(problem: &NormalEquations<P>, mask: u32) -> Option<Solution<P>> {
-    certified(problem, mask, face(&problem.gram, &problem.rhs, mask, 0.0)?)
+/// The optimum of all, where a few exchanges of columns lead to it from those in `mask`.
+fn exchanged<const P: usize>(problem: &NormalEquations<P>, mut mask: u32) -> Option<Solution<P>> {
+    const EXCHANGES: usize = 8;
+    for _ in 0..EXCHANGES {
+        match certified(problem, mask, face(&problem.gram, &problem.rhs, mask, 0.0)?) {
+            Ok(solution) => return Some(solution),
+            Err(0) => return None,
+            Err(exchange) => mask ^= exchange,
+        }
+    }
+    None
 }
 
 /// The optimum of a face as the optimum of all, where it clearly is nonnegative and no other
-/// column would lower the error.
+/// column would lower the error; else the columns to take in or out, none where that is unclear.
 fn certified<const P: usize>(
     problem: &NormalEquations<P>,
     mask: u32,
     Face { x, .. }: Face<P>,
-) -> Option<Solution<P>> {
+) -> Result<Solution<P>, u32> {
     let NormalEquations { gram, rhs, target } = problem;
+    let clear = CLEARLY_POSITIVE * CLEARLY_POSITIVE * target;
+    let is_clear = |i: usize| x[i] > 0.0 && x[i] * x[i] * gram[i][i] > clear;
+    let leaving = bits(mask).filter(|&i| !is_clear(i)).fold(0, |mask, i| mask | 1 << i);
+    if leaving != 0 {
+        let is_finite = x.iter().chain(rhs).all(|value| value.is_finite());
+        return Err(if is_finite { leaving } else { 0 });
+    }
     let mut gradients = *rhs;
     for j in bits(mask) {
         for (gradient, product) in gradients.iter_mut().zip(&gram[j]) {
             *gradient -= x[j] * product;
         }
     }
-    let mut sse = *target;
-    for i in 0..P {
-        let gradient = gradients[i];
-        let squared_length = gram[i][i] * target;
-        let is_optimal = if mask >> i & 1 == 1 {
-            let clear = CLEARLY_POSITIVE * CLEARLY_POSITIVE * target;
-            let small = KKT_TOLERANCE * KKT_TOLERANCE * squared_length;
-            x[i] > 0.0 && x[i] * x[i] * gram[i][i] > clear && gradient * gradient <= small
-        } else {
-            let small = GRADIENT_TOLERANCE * GRADIENT_TOLERANCE * squared_length;
-            gradient <= 0.0 || gradient * gradient <= small
-        };
-        if !is_optimal {
-            return None;
-        }
-        sse -= x[i] * (rhs[i] + gradient);
+    if !gradients.iter().all(|gradient| gradient.is_finite()) {
+        return Err(0);
     }
-    let is_finite = sse.is_finite();
-    is_finite.then_some(Solution {
-        coefficients: x,
-        sse: sse.max(0.0),
-        used: mask,
-        is_decided: true,
-    })
+    let mut sse = *target;
+    let (mut entering, mut steepest) = (0, 0.0);
+    for i in 0..P {
+        let (gradient, squared_length) = (gradients[i], gram[i][i]);
+        if mask >> i & 1 == 1 {
+            let small = KKT_TOLERANCE * KKT_TOLERANCE * squared_length * target;
+            if gradient * gradient > small {
+                return Err(0);
+            }
+            sse -= x[i] * (rhs[i] + gradient);
+        } else if gradient > 0.0 && squared_length > 0.0 {
+            let small = GRADIENT_TOLERANCE * GRADIENT_TOLERANCE * squared_length * target;
+            let descent = gradient * gradient / squared_length;
+            if gradient * gradient > small && descent > steepest {
+                (entering, steepest) = (1 << i, descent);
+            }
+        }
+    }
+    if entering != 0 {
+        return Err(entering);
+    }
+    let solution = Solution { coefficients: x, sse: sse.max(0.0), used: mask, is_decided: true };
+    if sse.is_finite() { Ok(solution) } else { Err(0) }
 }
 
 /// The unconstrained optimum of some columns.
@@ -216,11 +234,13 @@ fn factorised<const P: usize>(
             x[j] -= factor * known;
         }
     }
-    for i in bits(mask).rev() {
-        for k in i + 1..P {
-            x[i] -= rows[i][k] * x[k];
+    for i in (0..P).rev() {
+        if mask >> i & 1 == 1 {
+            for k in i + 1..P {
+                x[i] -= rows[i][k] * x[k];
+            }
+            x[i] *= per_pivot[i];
         }
-        x[i] *= per_pivot[i];
     }
     Face { x, independence }
 }
@@ -444,8 +464,12 @@ fn per_root(value: f64) -> f64 {
 }
 
 /// The positions of the bits of `mask`, ascending.
-fn bits(mask: u32) -> impl DoubleEndedIterator<Item = usize> + Clone {
-    (0..(u32::BITS - mask.leading_zeros()) as usize).filter(move |i| mask >> i & 1 == 1)
+fn bits(mut mask: u32) -> impl Iterator<Item = usize> + Clone {
+    std::iter::from_fn(move || {
+        let position = mask.trailing_zeros();
+        mask &= mask.wrapping_sub(1);
+        (position < u32::BITS).then_some(position as usize)
+    })
 }
 
 #[cfg(test)]

@@ -175,7 +175,7 @@ impl Search {
         }
         if let Some(index) = accepted {
             basis.axes[axis].place(knot, candidates[index]);
-            *statistics = self.statistics(basis);
+            self.axis.move_statistics(statistics, segment, index, candidates[index] - left);
         }
     }
 }
@@ -303,6 +303,32 @@ impl AxisSums {
             self.after.push(sums);
         }
         self.after.reverse();
+    }
+
+    /// What [`move_knot`](Self::move_knot) does to the problem, done to the statistics.
+    fn move_statistics(
+        &self,
+        statistics: &mut Centred<STATISTICS>,
+        segment: usize,
+        candidate: usize,
+        width: f64,
+    ) {
+        let (before, after) = (&self.before[candidate], &self.after[candidate]);
+        let share = 1.0 / self.x.len() as f64;
+        let moving = [(segment, before), (segment + 1, after)];
+        for (column, sums) in moving {
+            statistics.mean[column] = sums.sum * share;
+            for i in 0..STATISTICS {
+                statistics.scatter[column][i] = sums.with[i];
+                statistics.scatter[i][column] = sums.with[i];
+            }
+        }
+        for (column, sums) in moving {
+            statistics.scatter[column][column] = sums.square - sums.sum * sums.sum * share;
+        }
+        let between = width * after.sum - before.sum * after.sum * share;
+        statistics.scatter[segment][segment + 1] = between;
+        statistics.scatter[segment + 1][segment] = between;
     }
 
     /// Puts the knot between `segment` and the next one at a candidate, `width` beyond the
