@@ -165,7 +165,6 @@ def test_other_bad_inputs_are_named(command: Command, trace: Trace, tmp_path: Pa
         ([path, "--config", wrong], f"{wrong}: modle"),
         ([path, "--config", tmp_path / "absent.json"], "absent.json"),
         ([path, "--config", tmp_path], str(tmp_path)),
-        ([path, "--fit", "spline"], "fit.kind"),
         ([path, "--json", tmp_path / "no" / "out.json"], "out.json"),
         ([path, "--predictions", path], str(path)),
     ]:
@@ -225,6 +224,56 @@ def test_an_interrupt_ends_it_quietly(tmp_path: Path) -> None:
             pass
     output, errors = run.communicate(timeout=20)
     assert (run.returncode, output, errors) == (130, b"", b"")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for a single process")
+@pytest.mark.parametrize("verb", ["replay", "inspect"])
+def test_an_interrupt_ends_even_a_read_that_blocks(tmp_path: Path, verb: str) -> None:
+    pipe = tmp_path / "pipe.jsonl"
+    os.mkfifo(pipe)  # nobody ever writes to it
+    run = subprocess.Popen(
+        [sys.executable, "-m", "forepass", verb, pipe],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    time.sleep(1.5)
+    run.send_signal(signal.SIGINT)
+    output, errors = run.communicate(timeout=20)
+    assert (run.returncode, output, errors) == (130, b"", b"")
+
+
+CLOSED_STREAMS = {
+    ">&-": (DONE, b"bundled recording"),
+    "2>&-": (DONE, b""),
+    ">&- 2>&-": (DONE, b""),
+    "<&-": (DONE, b"bundled recording"),
+    "--json - >&-": (DONE, b"bundled recording"),
+    "absent.jsonl 2>&-": (BAD_INPUT, b""),
+    "absent.jsonl >&- 2>&-": (BAD_INPUT, b""),
+    "--warmup x 2>&-": (USAGE, b""),
+}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the syntax is that of a POSIX shell")
+@pytest.mark.parametrize(
+    ("closed", "code", "said"),
+    [(closed, *expected) for closed, expected in CLOSED_STREAMS.items()],
+    ids=CLOSED_STREAMS,
+)
+def test_a_closed_stream_is_like_devnull(
+    tmp_path: Path, closed: str, code: int, said: bytes
+) -> None:
+    run = subprocess.run(
+        ["sh", "-c", f'"$0" -m forepass replay {closed}', sys.executable],
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == code, run.stderr
+    assert b"Traceback" not in run.stderr + run.stdout
+    assert said in run.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_its_extra_it_says_what_to_install() -> None:

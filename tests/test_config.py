@@ -278,7 +278,8 @@ def test_flat_options_become_nested_ones() -> None:
 
 
 @pytest.mark.parametrize("fit", ["spline", "spline-periodic"])
-def test_a_fit_that_is_not_built_is_refused_by_name(fit: str) -> None:
-    error = refused(fp.ConfigError, lambda: fp.ForwardPassModel(fit=fit))
-    assert error.code == "unsupported"
-    assert "spline" in str(error)
+def test_a_spline_has_a_name(fit: str) -> None:
+    options = fp.ForwardPassModel(fit=fit).config["estimator_config"]["fpm_regression"]["fit"]
+    periodic = fit == "spline-periodic"
+    assert options["kind"] == "spline"
+    assert options["spline"]["search"]["kind"] == ("periodic" if periodic else "adaptive")

@@ -16,6 +16,7 @@ __all__ = [
     "__version__",
     "estimator_from_legacy",
     "inspect",
+    "learn",
     "normalize_config",
     "replay",
     "worker_config",
@@ -33,7 +34,7 @@ class Forecast:
 
     @property
     def source(self) -> str | None:
-        """What answered: "linear", or "idle" where there is no work; None where nothing did."""
+        """What answered: "linear", "spline", or "idle" where there is no work; else None."""
 
     @property
     def kind(self) -> str:
@@ -123,3 +124,8 @@ def inspect(
     paths: Sequence[str], *, strict: bool, trace_format: str | None, progress: Progress
 ) -> str:
     """What is in traces, as JSON."""
+
+def learn(
+    path: str, config_json: str, *, strict: bool, trace_format: str | None, progress: Progress
+) -> str:
+    """Diagnostics of one model for each worker after learning a trace, as JSON by worker."""

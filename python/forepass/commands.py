@@ -163,12 +163,16 @@ def inspect_command(
         Path | None,
         typer.Option("--json", metavar="FILE|-", help="Write what is found as JSON; - for stdout."),
     ] = None,
+    knots: Annotated[
+        bool,
+        typer.Option("--knots", help="Learn, and tell the knots of the adaptive spline."),
+    ] = False,
     strict: Strict = False,
     trace_format: Format = None,
 ) -> None:
     """Tell what is in traces: rows, workers, and the range of each kind of work."""
     with _orderly_end():
-        document = forepass.inspect(traces, strict=strict, trace_format=trace_format)
+        document = forepass.inspect(traces, strict=strict, trace_format=trace_format, knots=knots)
         _write_json(json_file, json.dumps(document, indent=1))
         for source in document["inputs"]:
             _tell_faults(source["warnings"], source["faults"])
