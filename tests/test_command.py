@@ -83,12 +83,15 @@ def test_configurations_compete_under_the_names_of_their_files(
 ) -> None:
     config = tmp_path / "careful.json"
     config.write_text(json.dumps(fp.ForwardPassModel(min_observations=20).config))
-    run = ended(
-        command("replay", trace(straight_line(40)), "--config", config, "--warmup", 0), DONE
-    )
+    equal = tmp_path / "a=b.json"
+    equal.write_text(config.read_text())
+    configs = [f"--config={given}" for given in (config, f"mine={config}", equal)]
+    run = ended(command("replay", trace(straight_line(40)), *configs, "--warmup", 0), DONE)
     assert [line.split()[0] for line in run.stdout.splitlines()[4::2]] == [
         "linear",
         "careful",
+        "mine",
+        "a=b",
         "last",
         "median",
     ]
@@ -112,6 +115,7 @@ def test_inspect_tells_what_is_in_a_trace(command: Command, trace: Trace) -> Non
         ["replay", "--threads", "0"],
         ["replay", "--by", "moon"],
         ["replay", "--html", "page.html"],
+        ["replay", "--predictions", "-"],
         ["inspect"],
         ["watch"],
     ],
@@ -167,8 +171,40 @@ def test_other_bad_inputs_are_named(command: Command, trace: Trace, tmp_path: Pa
         ([path, "--config", tmp_path], str(tmp_path)),
         ([path, "--json", tmp_path / "no" / "out.json"], "out.json"),
         ([path, "--predictions", path], str(path)),
+        ([path, "--predictions", tmp_path / "x", "--json", tmp_path / "." / "x"], "same file"),
+        ([path, "--config", "=x.json"], "=x.json"),
+        ([path, "--config", "linear=x.json"], "the name 'linear' is taken"),
+        ([path, "--config", "last=x.json"], "--config NAME=FILE"),
     ]:
         assert place in ended(command("replay", *arguments), BAD_INPUT).stderr
+
+
+@pytest.mark.parametrize("verb", ["replay", "inspect"])
+def test_no_output_overwrites_what_is_read(
+    command: Command, trace: Trace, tmp_path: Path, verb: str
+) -> None:
+    path, link, config = trace(straight_line()), tmp_path / "link", tmp_path / "c.json"
+    before = path.read_bytes()
+    link.symlink_to(path)
+    config.write_text(json.dumps(fp.ForwardPassModel().config))
+    for target in (path, link, tmp_path / "." / path.name):
+        run = ended(command(verb, path, "--json", target), BAD_INPUT)
+        assert f"{target}: cannot be written" in run.stderr
+    if verb == "replay":
+        ended(command(verb, path, "--config", config, "--json", config), BAD_INPUT)
+        assert json.loads(config.read_text()) == fp.ForwardPassModel().config
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("verb", ["replay", "inspect"])
+def test_an_unwritable_output_is_found_before_reading(
+    command: Command, tmp_path: Path, verb: str
+) -> None:
+    pipe = tmp_path / "pipe.jsonl"
+    os.mkfifo(pipe)  # reading it would block
+    for target in (tmp_path, tmp_path / "no" / "out.json", ""):
+        run = ended(command(verb, pipe, "--json", target), BAD_INPUT)
+        assert "cannot be written" in run.stderr
 
 
 def test_names_of_any_bytes_can_be_printed(tmp_path: Path) -> None:

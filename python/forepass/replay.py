@@ -12,7 +12,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from forepass import _core
 from forepass.config import ConfigSource, fit_options, normal_form, worker_form
-from forepass.errors import ConfigError, ForepassError, TraceError
+from forepass.errors import ConfigError, TraceError
+from forepass.outputs import output_target, unwritable
 from forepass.replay_result import ReplayResult
 
 StrPath: TypeAlias = str | os.PathLike[str]
@@ -75,7 +76,7 @@ def replay(
         "warmup": _whole("warmup", warmup, least=0),
         "threads": _cpus() if threads is None else _whole("threads", threads, least=1),
     }
-    target = None if predictions is None else _predictions_target(predictions, names)
+    target = None if predictions is None else output_target(predictions, names)
 
     def work(handle: _core.Progress) -> tuple[str, bytes]:
         return _core.replay(
@@ -95,7 +96,7 @@ def replay(
         try:
             target.write_bytes(csv)
         except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-            raise _unwritable(target, str(error)) from error
+            raise unwritable(target, str(error)) from error
     inputs = zip(map(Path, names), document["inputs"], strict=True)
     document["inputs"] = [_with_sha256(path, entry) for path, entry in inputs]
     return ReplayResult.from_document(document)
@@ -287,24 +288,6 @@ def _trace_format(name: str | None) -> str | None:
 
 def _cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _predictions_target(predictions: StrPath, names: Sequence[str]) -> Path:
-    """Where the predictions go, refused beforehand where they cannot or must not be written."""
-    try:
-        target = Path(predictions)
-    except TypeError as error:
-        raise _unwritable(predictions, str(error)) from error
-    if target.is_dir() or not target.parent.is_dir():
-        reason = "this is a directory" if target.is_dir() else "its directory does not exist"
-        raise _unwritable(target, reason)
-    if any(Path(name).exists() and target.exists() and target.samefile(name) for name in names):
-        raise _unwritable(target, "this is a trace to be read")
-    return target
-
-
-def _unwritable(target: object, reason: str) -> ForepassError:
-    return ForepassError(f"{target}: cannot be written: {reason}", "unwritable", str(target))
 
 
 def _with_sha256(path: Path, entry: dict[str, Any]) -> dict[str, Any]:
