@@ -73,7 +73,7 @@ impl CoreModel {
     }
 
     fn observe(&self, py: Python<'_>, iteration: &Bound<'_, PyAny>) -> PyResult<&'static str> {
-        let ranks = self::iteration(iteration).map_err(|error| exception(py, &error))?;
+        let ranks = self::iteration(iteration).map_err(|fault| fault.exception(py))?;
         let observed = guarded(|| self.lock(py).observe(ranks.as_ref()))?
             .map_err(|error| exception(py, &error))?;
         Ok(match observed {
@@ -89,7 +89,7 @@ impl CoreModel {
             .enumerate()
             .map(|(index, ranks)| {
                 iteration(&ranks?)
-                    .map_err(|error| exception(py, &error.within(&format!("[{index}]"))))
+                    .map_err(|fault| fault.within(&format!("[{index}]")).exception(py))
             })
             .collect::<PyResult<Vec<_>>>()?;
         self.detached(py, |model| model.observe_batch(&iterations))
@@ -102,12 +102,12 @@ impl CoreModel {
     }
 
     fn predict(&self, py: Python<'_>, iteration: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
-        let ranks = self::iteration(iteration).map_err(|error| exception(py, &error))?;
+        let ranks = self::iteration(iteration).map_err(|fault| fault.exception(py))?;
         guarded(|| self.lock(py).predict(ranks.as_ref()))?.map_err(|error| exception(py, &error))
     }
 
     fn forecast(&self, py: Python<'_>, iteration: &Bound<'_, PyAny>) -> PyResult<Forecast> {
-        let ranks = self::iteration(iteration).map_err(|error| exception(py, &error))?;
+        let ranks = self::iteration(iteration).map_err(|fault| fault.exception(py))?;
         let forecast = guarded(|| self.lock(py).forecast(ranks.as_ref()))?
             .map_err(|error| exception(py, &error))?;
         Ok(Forecast {
