@@ -129,6 +129,20 @@ def test_an_abstention_is_none_with_a_reason() -> None:
     assert np.isnan(model.predict_batch([decode_step(1, 10)])).all()
 
 
+def test_forecasts_are_values(taught: fp.ForwardPassModel) -> None:
+    forecasts = [taught.forecast(decode_step(n, 1000 * n)) for n in (0, 3, 30)]
+    forecasts.append(fp.ForwardPassModel().forecast(decode_step(1, 10)))
+    assert len(set(forecasts)) == 4
+    for forecast in forecasts:
+        for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+            assert pickle.loads(pickle.dumps(forecast, protocol)) == forecast
+        again = copy.deepcopy(forecast)
+        assert (again == forecast, hash(again) == hash(forecast)) == (True, True)
+        assert repr(again) == repr(forecast)
+    assert forecasts[1] == taught.forecast(decode_step(3, 3000)) != forecasts[2]
+    assert forecasts[1] != forecasts[1].ms
+
+
 def test_an_idle_iteration_takes_no_time_and_teaches_nothing(taught: fp.ForwardPassModel) -> None:
     answers = state_of(taught)[1]
     assert taught.observe({"wall_time": 0.0}) == "idle"
