@@ -68,7 +68,7 @@ def replay(
     Raises:
         TraceError: a trace that cannot be read, or is given twice.
         ConfigError: an option or a fit that is not valid.
-        ForepassError: the predictions cannot be written.
+        ForepassError: the predictions cannot be written, or would overwrite a trace.
     """
     names = _input_paths(sample_path() if paths is None else paths)
     contenders = _contenders(fits, baselines=baselines)
