@@ -41,14 +41,14 @@ accuracy: $(VENV)/demo.stamp
 	$(BIN)/python benchmarks/accuracy.py --write
 
 # The wheel is built once, and that wheel is what is tested.
-dist/wheel.stamp: $(WHEEL_SOURCES)
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "$(PYTHON) is older than 3.11: name a newer one with make PYTHON=..."; exit 1; }
+dist/wheel.stamp: $(WHEEL_SOURCES) $(VENV)/python.stamp
 	rm -rf dist
-	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
 	touch $@
 
 $(VENV)/python.stamp:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "$(PYTHON) is older than 3.11: name a newer one with make PYTHON=..."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 

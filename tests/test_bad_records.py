@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,12 @@ COUNTERS = (
     "num_decode_requests",
     "sum_decode_kv_tokens",
 )
+
+
+class Interrupting:
+    @property
+    def scheduled_requests(self) -> object:
+        raise KeyboardInterrupt
 
 
 class Raising:
@@ -46,6 +53,25 @@ BAD_ITERATIONS: dict[str, tuple[Any, str]] = {
     "a nested list": ([[decode_step(1, 10)]], "[0]"),
     "a rank that is none": ([decode_step(1, 10), None], "[1]"),
     "a raising attribute": (Raising(), "scheduled_requests"),
+    "an empty record": ({}, ""),
+    "a mapping of something else": ({"foo": 1}, ""),
+    "a record of identity alone": ({"version": 1, "worker_id": "a", "counter_id": 3}, ""),
+    "an envelope of metrics": ({"metrics": decode_step(1, 10)}, ""),
+    "an envelope of fpm": ({"fpm": decode_step(1, 10)}, ""),
+    "an envelope of an event": ({"event": {"fpm": decode_step(1, 10)}}, ""),
+    "scheduled work in a tuple": ({"scheduled_requests": (1, 2)}, "scheduled_requests"),
+    "scheduled work in bytes": ({"scheduled_requests": b"{}"}, "scheduled_requests"),
+    "scheduled work in text": ({"scheduled_requests": "{}"}, "scheduled_requests"),
+    "scheduled work in a number": ({"scheduled_requests": 5}, "scheduled_requests"),
+    "scheduled work of no kind": ({"scheduled_requests": object()}, "scheduled_requests"),
+    "scheduled work misnamed": ({"scheduled_requests": {"decode": 5}}, "scheduled_requests"),
+    "both forms in an object": (
+        SimpleNamespace(scheduled_requests={}, num_decode_requests=1),
+        "scheduled_requests",
+    ),
+    "an object with a time alone": (SimpleNamespace(wall_time=0.1), ""),
+    "a time that is a NumPy boolean": ({"wall_time": np.True_}, "wall_time"),
+    "a version that is large": ({"version": 2**32 + 1}, "version"),
     "another version": ({"version": 2}, "version"),
     "a huge version": ({"version": 2**70}, "version"),
     "a version in text": ({"version": "1"}, "version"),
@@ -92,6 +118,7 @@ for _counter in COUNTERS:
         "infinite": INF,
         "text": "3",
         "boolean": True,
+        "NumPy boolean": np.True_,
         "none": None,
         "beyond 2^53": 2**53 + 1,
         "the largest u64": 2**64 - 1,
@@ -161,6 +188,29 @@ def test_errors_survive_pickling(error: fp.ForepassError) -> None:
         assert type(again) is type(error)
         assert str(again) == str(error)
         assert (again.message, again.code, again.path) == (error.message, error.code, error.path)
+
+
+@pytest.mark.parametrize("envelope", ["metrics", "fpm", "event"])
+def test_an_envelope_is_to_be_opened(taught: fp.ForwardPassModel, envelope: str) -> None:
+    error = refused(fp.MetricsError, lambda: taught.predict({envelope: decode_step(1, 10)}))
+    assert f"pass the record inside of `{envelope}`" in str(error)
+
+
+def test_a_version_is_reported_as_given(taught: fp.ForwardPassModel) -> None:
+    for version in (2, 2**32 + 1, 2**63):
+        error = refused(fp.MetricsError, lambda v=version: taught.predict({"version": v}))  # type: ignore[misc]
+        assert (error.code, error.path) == ("unsupported_version", "version")
+        assert str(version) in str(error)
+
+
+def test_an_interrupt_is_no_fault_of_the_record(taught: fp.ForwardPassModel) -> None:
+    before = state_of(taught)
+    for call in (taught.observe, taught.predict, taught.forecast):
+        with pytest.raises(KeyboardInterrupt):
+            call(Interrupting())
+    with pytest.raises(KeyboardInterrupt):
+        taught.observe_batch([decode_step(1, 10, 0.1), Interrupting()])
+    assert state_of(taught) == before
 
 
 def test_errors_are_value_errors(taught: fp.ForwardPassModel) -> None:

@@ -168,6 +168,17 @@ def test_a_table_without_sense_is_refused(columns: Any, path: str) -> None:
     assert error.path == path
 
 
+@pytest.mark.parametrize(
+    "carried", [["a", "b"], [], ("a",) * 4, np.arange(2), np.array(3), "abc", 5], ids=repr
+)
+def test_a_carried_column_has_as_many_rows(carried: Any) -> None:
+    columns = {"num_decode_requests": COUNTS, "sum_decode_kv_tokens": COUNTS, "worker_id": carried}
+    for call in (MODEL.copy().observe_batch, MODEL.predict_batch):
+        error = refused(fp.MetricsError, lambda call=call: call(columns))  # type: ignore[misc]
+        assert error.path == "worker_id"
+        assert str(error).startswith("worker_id: ")
+
+
 def test_times_need_not_be_whole_numbers() -> None:
     model = MODEL.copy()
     columns = {"num_decode_requests": [1, 2], "sum_decode_kv_tokens": [5, 6]}

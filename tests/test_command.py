@@ -83,12 +83,15 @@ def test_configurations_compete_under_the_names_of_their_files(
 ) -> None:
     config = tmp_path / "careful.json"
     config.write_text(json.dumps(fp.ForwardPassModel(min_observations=20).config))
-    run = ended(
-        command("replay", trace(straight_line(40)), "--config", config, "--warmup", 0), DONE
-    )
+    equal = tmp_path / "a=b.json"
+    equal.write_text(config.read_text())
+    configs = [f"--config={given}" for given in (config, f"mine={config}", equal)]
+    run = ended(command("replay", trace(straight_line(40)), *configs, "--warmup", 0), DONE)
     assert [line.split()[0] for line in run.stdout.splitlines()[4::2]] == [
         "linear",
         "careful",
+        "mine",
+        "a=b",
         "last",
         "median",
     ]
@@ -112,6 +115,7 @@ def test_inspect_tells_what_is_in_a_trace(command: Command, trace: Trace) -> Non
         ["replay", "--threads", "0"],
         ["replay", "--by", "moon"],
         ["replay", "--html", "page.html"],
+        ["replay", "--predictions", "-"],
         ["inspect"],
         ["watch"],
     ],
@@ -165,11 +169,42 @@ def test_other_bad_inputs_are_named(command: Command, trace: Trace, tmp_path: Pa
         ([path, "--config", wrong], f"{wrong}: modle"),
         ([path, "--config", tmp_path / "absent.json"], "absent.json"),
         ([path, "--config", tmp_path], str(tmp_path)),
-        ([path, "--fit", "spline"], "fit.kind"),
         ([path, "--json", tmp_path / "no" / "out.json"], "out.json"),
         ([path, "--predictions", path], str(path)),
+        ([path, "--predictions", tmp_path / "x", "--json", tmp_path / "." / "x"], "same file"),
+        ([path, "--config", "=x.json"], "=x.json"),
+        ([path, "--config", "linear=x.json"], "the name 'linear' is taken"),
+        ([path, "--config", "last=x.json"], "--config NAME=FILE"),
     ]:
         assert place in ended(command("replay", *arguments), BAD_INPUT).stderr
+
+
+@pytest.mark.parametrize("verb", ["replay", "inspect"])
+def test_no_output_overwrites_what_is_read(
+    command: Command, trace: Trace, tmp_path: Path, verb: str
+) -> None:
+    path, link, config = trace(straight_line()), tmp_path / "link", tmp_path / "c.json"
+    before = path.read_bytes()
+    link.symlink_to(path)
+    config.write_text(json.dumps(fp.ForwardPassModel().config))
+    for target in (path, link, tmp_path / "." / path.name):
+        run = ended(command(verb, path, "--json", target), BAD_INPUT)
+        assert f"{target}: cannot be written" in run.stderr
+    if verb == "replay":
+        ended(command(verb, path, "--config", config, "--json", config), BAD_INPUT)
+        assert json.loads(config.read_text()) == fp.ForwardPassModel().config
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("verb", ["replay", "inspect"])
+def test_an_unwritable_output_is_found_before_reading(
+    command: Command, tmp_path: Path, verb: str
+) -> None:
+    pipe = tmp_path / "pipe.jsonl"
+    os.mkfifo(pipe)  # reading it would block
+    for target in (tmp_path, tmp_path / "no" / "out.json", ""):
+        run = ended(command(verb, pipe, "--json", target), BAD_INPUT)
+        assert "cannot be written" in run.stderr
 
 
 def test_names_of_any_bytes_can_be_printed(tmp_path: Path) -> None:
@@ -225,6 +260,56 @@ def test_an_interrupt_ends_it_quietly(tmp_path: Path) -> None:
             pass
     output, errors = run.communicate(timeout=20)
     assert (run.returncode, output, errors) == (130, b"", b"")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for a single process")
+@pytest.mark.parametrize("verb", ["replay", "inspect"])
+def test_an_interrupt_ends_even_a_read_that_blocks(tmp_path: Path, verb: str) -> None:
+    pipe = tmp_path / "pipe.jsonl"
+    os.mkfifo(pipe)  # nobody ever writes to it
+    run = subprocess.Popen(
+        [sys.executable, "-m", "forepass", verb, pipe],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    time.sleep(1.5)
+    run.send_signal(signal.SIGINT)
+    output, errors = run.communicate(timeout=20)
+    assert (run.returncode, output, errors) == (130, b"", b"")
+
+
+CLOSED_STREAMS = {
+    ">&-": (DONE, b"bundled recording"),
+    "2>&-": (DONE, b""),
+    ">&- 2>&-": (DONE, b""),
+    "<&-": (DONE, b"bundled recording"),
+    "--json - >&-": (DONE, b"bundled recording"),
+    "absent.jsonl 2>&-": (BAD_INPUT, b""),
+    "absent.jsonl >&- 2>&-": (BAD_INPUT, b""),
+    "--warmup x 2>&-": (USAGE, b""),
+}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the syntax is that of a POSIX shell")
+@pytest.mark.parametrize(
+    ("closed", "code", "said"),
+    [(closed, *expected) for closed, expected in CLOSED_STREAMS.items()],
+    ids=CLOSED_STREAMS,
+)
+def test_a_closed_stream_is_like_devnull(
+    tmp_path: Path, closed: str, code: int, said: bytes
+) -> None:
+    run = subprocess.run(
+        ["sh", "-c", f'"$0" -m forepass replay {closed}', sys.executable],
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == code, run.stderr
+    assert b"Traceback" not in run.stderr + run.stdout
+    assert said in run.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_its_extra_it_says_what_to_install() -> None:

@@ -143,7 +143,7 @@ BAD_CONFIGS: dict[str, tuple[Any, str, str]] = {
     "an endless integer": ({**CANONICAL, "tp_size": 10**5000}, "tp_size", "invalid_value"),
     "a set": ({**CANONICAL, "tp_size": {1}}, "tp_size", "invalid_type"),
     "bytes in a list": ({**CANONICAL, "systems_paths": ["a", b"b"]}, "systems_paths[1]", ""),
-    "an array": (regression(sampling={"bins_per_axis": np.arange(2)}), REGRESSION, "invalid_type"),
+    "an array": (regression(sampling={"bins_per_axis": np.arange(2)}), REGRESSION, "invalid_value"),
     "a complex number": ({**CANONICAL, "tp_size": 1j}, "tp_size", "invalid_type"),
     "a key that is no string": ({**CANONICAL, 5: 1}, "", "invalid_type"),
     "empty": ({}, "", "missing_field"),
@@ -278,7 +278,28 @@ def test_flat_options_become_nested_ones() -> None:
 
 
 @pytest.mark.parametrize("fit", ["spline", "spline-periodic"])
-def test_a_fit_that_is_not_built_is_refused_by_name(fit: str) -> None:
-    error = refused(fp.ConfigError, lambda: fp.ForwardPassModel(fit=fit))
-    assert error.code == "unsupported"
-    assert "spline" in str(error)
+def test_a_spline_has_a_name(fit: str) -> None:
+    options = fp.ForwardPassModel(fit=fit).config["estimator_config"]["fpm_regression"]["fit"]
+    periodic = fit == "spline-periodic"
+    assert options["kind"] == "spline"
+    assert options["spline"]["search"]["kind"] == ("periodic" if periodic else "adaptive")
+
+
+@pytest.mark.parametrize(
+    "bins", [np.array([4, 8]), range(4, 9, 4), (4, 8), [np.int64(4), 8]], ids=repr
+)
+def test_any_sequence_of_integers_counts_bins(bins: Any) -> None:
+    model = fp.ForwardPassModel(bins_per_axis=bins)
+    sampling = model.config["estimator_config"]["fpm_regression"]["sampling"]
+    assert sampling["bins_per_axis"] == [4, 8]
+
+
+@pytest.mark.parametrize(
+    "bins",
+    [{4, 8}, "44", 4, np.array(4), np.array([4.5, 4]), [[4], [4]], np.ones((2, 2)), object()],
+)
+def test_other_bins_are_refused_by_their_full_path(bins: Any) -> None:
+    error = refused(fp.ConfigError, lambda: fp.ForwardPassModel(bins_per_axis=bins))
+    path = "estimator_config.fpm_regression.sampling.bins_per_axis"
+    assert error.path.startswith(path)
+    assert str(error).startswith(error.path)

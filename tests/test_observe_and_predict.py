@@ -6,7 +6,8 @@ import copy
 import dataclasses
 import json
 import pickle
-from types import SimpleNamespace
+from collections import OrderedDict, UserDict
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -72,6 +73,16 @@ FORMS = {
     "JSON bytes": lambda record: json.dumps(record).encode(),
     "JSON list": lambda record: json.dumps([record]),
     "msgspec JSON": lambda record: msgspec.json.encode(as_struct(record)),
+    "JSON bytearray": lambda record: bytearray(json.dumps(record).encode()),
+    "JSON memoryview": lambda record: memoryview(json.dumps(record).encode()),
+    "list of JSON text": lambda record: [json.dumps(record)],
+    "list of JSON bytes": lambda record: [json.dumps(record).encode()],
+    "mapping proxy": lambda record: MappingProxyType(
+        {**record, "scheduled_requests": MappingProxyType(record["scheduled_requests"])}
+    ),
+    "flat mapping proxy": lambda record: MappingProxyType(as_flat(record)),
+    "user dict": UserDict,
+    "ordered dict": OrderedDict,
     "NumPy scalars": lambda record: {
         "wall_time": np.float64(record["wall_time"]),
         "scheduled_requests": {
@@ -90,6 +101,13 @@ def test_each_form_says_the_same_as_the_dict(form: Any) -> None:
     assert state_of(plain) == state_of(formed) == state_of(batched)
     query = decode_step(5, 12_345)
     assert plain.predict(query) == formed.predict(form(query))
+
+
+def test_ranks_may_come_in_different_forms(taught: fp.ForwardPassModel) -> None:
+    first, second = decode_step(1, 10, dp_rank=0), decode_step(9, 900, dp_rank=1)
+    mixed = [json.dumps(first), json.dumps(second).encode()]
+    assert taught.forecast(mixed).kind == taught.forecast([first, as_struct(second)]).kind
+    assert taught.forecast([first, json.dumps(second)]).kind == taught.forecast(mixed).kind
 
 
 def test_a_straight_line_is_continued(taught: fp.ForwardPassModel) -> None:
@@ -111,11 +129,33 @@ def test_an_abstention_is_none_with_a_reason() -> None:
     assert np.isnan(model.predict_batch([decode_step(1, 10)])).all()
 
 
+def test_forecasts_are_values(taught: fp.ForwardPassModel) -> None:
+    forecasts = [taught.forecast(decode_step(n, 1000 * n)) for n in (0, 3, 30)]
+    forecasts.append(fp.ForwardPassModel().forecast(decode_step(1, 10)))
+    assert len(set(forecasts)) == 4
+    for forecast in forecasts:
+        for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+            assert pickle.loads(pickle.dumps(forecast, protocol)) == forecast
+        again = copy.deepcopy(forecast)
+        assert (again == forecast, hash(again) == hash(forecast)) == (True, True)
+        assert repr(again) == repr(forecast)
+    assert forecasts[1] == taught.forecast(decode_step(3, 3000)) != forecasts[2]
+    assert forecasts[1] != forecasts[1].ms
+
+
 def test_an_idle_iteration_takes_no_time_and_teaches_nothing(taught: fp.ForwardPassModel) -> None:
     answers = state_of(taught)[1]
     assert taught.observe({"wall_time": 0.0}) == "idle"
-    assert taught.predict({}) == 0.0
-    assert taught.forecast({}).source == "idle"
+    for idle in (
+        {"scheduled_requests": {}},
+        {"queued_requests": {}},
+        {"wall_time": 0.1},
+        {"num_decode_requests": 0, "sum_decode_kv_tokens": 0},
+        SimpleNamespace(scheduled_requests={}),
+        as_struct({}),
+    ):
+        assert taught.predict(idle) == 0.0
+        assert taught.forecast(idle).source == "idle"
     assert taught.diagnostics()["idle_observations"] == 1
     assert state_of(taught)[1] == answers
 

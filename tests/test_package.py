@@ -1,50 +1,17 @@
-"""The package as a whole: its types, its style, and what it ships."""
+"""The package as a whole: its names, its examples, and what it ships."""
 
 from __future__ import annotations
 
 import doctest
 import gzip
 import importlib.metadata
-import importlib.util
 import json
-import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import forepass as fp
-from steps import ROOT
 
 PACKAGE = Path(fp.__file__).parent
-
-
-def passes(*arguments: str) -> None:
-    tool = arguments[0].partition(".")[0]
-    if importlib.util.find_spec(tool) is None:
-        pytest.skip(f"{tool} is not installed")
-    run = subprocess.run(
-        [sys.executable, "-m", *arguments],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
-
-
-def test_the_stub_is_what_the_core_has() -> None:
-    passes("mypy.stubtest", "forepass._core")
-
-
-def test_the_package_is_strictly_typed() -> None:
-    passes("mypy", "--strict", "python/forepass")
-
-
-@pytest.mark.parametrize("check", [["check"], ["format", "--check"]], ids=" ".join)
-def test_the_style_is_kept(check: list[str]) -> None:
-    passes("ruff", *check, "python", "tests")
 
 
 def test_the_version_is_that_of_the_distribution() -> None:

@@ -316,8 +316,6 @@ def test_a_bad_line_is_counted_or_with_strict_refused(trace: Trace) -> None:
         ({"fits": ["linear", 5]}, "fits[1]"),
         ({"fits": [("mine", "absent.json")]}, "absent.json"),
         ({"fits": [("mine", 5)]}, ""),
-        ({"fits": ["spline"]}, "estimator_config.fpm_regression.fit.kind"),
-        ({"fits": ["spline-periodic"]}, "estimator_config.fpm_regression.fit.kind"),
     ],
     ids=str,
 )

@@ -16,6 +16,7 @@ __all__ = [
     "__version__",
     "estimator_from_legacy",
     "inspect",
+    "learn",
     "normalize_config",
     "replay",
     "worker_config",
@@ -27,13 +28,19 @@ __version__: str
 class Forecast:
     """A forecast of one iteration, or an honest "not known"."""
 
+    def __new__(
+        cls, ms: float | None, source: str | None, kind: str, reason: str | None
+    ) -> Forecast: ...
+    def __getnewargs__(self) -> tuple[float | None, str | None, str, str | None]: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
     @property
     def ms(self) -> float | None:
         """Latency in milliseconds; None where it is not known."""
 
     @property
     def source(self) -> str | None:
-        """What answered: "linear", or "idle" where there is no work; None where nothing did."""
+        """What answered: "linear", "spline", or "idle" where there is no work; else None."""
 
     @property
     def kind(self) -> str:
@@ -123,3 +130,8 @@ def inspect(
     paths: Sequence[str], *, strict: bool, trace_format: str | None, progress: Progress
 ) -> str:
     """What is in traces, as JSON."""
+
+def learn(
+    path: str, config_json: str, *, strict: bool, trace_format: str | None, progress: Progress
+) -> str:
+    """Diagnostics of one model for each worker after learning a trace, as JSON by worker."""

@@ -29,7 +29,7 @@ CARRIED_COLUMNS = frozenset(
         "worker_id",
     }
 )
-"""Fields of a record on which no forecast depends; their columns are not looked at."""
+"""Fields of a record on which no forecast depends; their columns need the same length, no more."""
 
 _MAX_COUNT = 2**53
 _MAX_ITEMSIZE = 8
@@ -45,14 +45,34 @@ def core_columns(data: Any) -> dict[str, npt.NDArray[np.float64]]:
 
     Raises:
         MetricsError: an unknown name, a column that is not one-dimensional or not of real numbers,
-            or a counter that float64 does not hold exactly; by the column, and the row.
+            a carried column of another length, or a counter that float64 does not hold exactly; by
+            the column, and the row.
     """
     names = list(data.keys() if isinstance(data, Mapping) else data.columns)
     for name in names:
         if name not in _core.COLUMN_NAMES and name not in CARRIED_COLUMNS:
             known = ", ".join(_core.COLUMN_NAMES)
             raise _fault("invalid_column", str(name), f"no such column: use {known}")
-    return {name: _float64(name, data[name]) for name in names if name not in CARRIED_COLUMNS}
+    columns = {name: _float64(name, data[name]) for name in names if name not in CARRIED_COLUMNS}
+    for first, column in list(columns.items())[:1]:
+        for name in names:
+            if name in CARRIED_COLUMNS:
+                _check_length(name, data[name], first, len(column))
+    return columns
+
+
+def _check_length(name: str, values: Any, first: str, rows: int) -> None:
+    """Refuses a column that holds another number of rows; None stands for no column."""
+    if values is None:
+        return
+    if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+        raise _fault("invalid_column", name, f"{type(values).__name__} is not a column")
+    try:
+        found = len(values)
+    except TypeError as error:  # an array without dimensions
+        raise _fault("invalid_column", name, str(error)) from error
+    if found != rows:
+        raise _fault("invalid_column", name, f"{found} rows where {first} has {rows}")
 
 
 def _float64(name: str, values: Any) -> npt.NDArray[np.float64]:

@@ -13,8 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 
 import forepass
+from forepass._core import BASELINES
 from forepass.config import FITS
 from forepass.errors import ConfigError, ForepassError
+from forepass.outputs import output_target, same_file, unwritable
 from forepass.replay import FitSource, ProgressCallback
 from forepass.tables import inspection_text, reading_line
 
@@ -42,6 +44,12 @@ def _one_of(*names: str) -> Callable[[Any], Any]:
         return value
 
     return check
+
+
+def _file_alone(target: Path | None) -> Path | None:
+    if target == Path("-"):
+        raise typer.BadParameter("the standard output is for --json: name a file")
+    return target
 
 
 def _print_version(wanted: bool) -> None:  # noqa: FBT001 (called by position)
@@ -92,9 +100,10 @@ def replay_command(
         ),
     ] = None,
     config: Annotated[
-        list[Path] | None,
+        list[str] | None,
         typer.Option(
-            metavar="FILE", help="Configuration to replay too, repeatable; named by its file."
+            metavar="[NAME=]FILE",
+            help="Configuration to replay too, repeatable; named by its file or as given.",
         ),
     ] = None,
     warmup: Annotated[
@@ -111,7 +120,12 @@ def replay_command(
         typer.Option("--json", metavar="FILE|-", help="Write the results as JSON; - for stdout."),
     ] = None,
     predictions: Annotated[
-        Path | None, typer.Option(metavar="FILE.csv", help="Write each single prediction as CSV.")
+        Path | None,
+        typer.Option(
+            metavar="FILE.csv",
+            help="Write each single prediction as CSV.",
+            callback=_file_alone,
+        ),
     ] = None,
     strict: Strict = False,
     trace_format: Format = None,
@@ -132,10 +146,14 @@ def replay_command(
     with _orderly_end():
         if not traces:
             _note(f"no trace is given: replaying the bundled recording {forepass.sample_path()}")
+        configs = [_named_config(given) for given in config or []]
+        kept = [*(traces or [str(forepass.sample_path())]), *(str(path) for _, path in configs)]
+        _refuse_outputs(kept, json_file, predictions)
+        contenders = _contenders(fit or ["linear"], configs)
         with _progress_bar() as progress:
             result = forepass.replay(
                 traces or None,
-                _contenders(fit or ["linear"], config or []),
+                contenders,
                 warmup=warmup,
                 threads=threads,
                 by_worker=by is not None,
@@ -163,12 +181,17 @@ def inspect_command(
         Path | None,
         typer.Option("--json", metavar="FILE|-", help="Write what is found as JSON; - for stdout."),
     ] = None,
+    knots: Annotated[
+        bool,
+        typer.Option("--knots", help="Learn, and tell the knots of the adaptive spline."),
+    ] = False,
     strict: Strict = False,
     trace_format: Format = None,
 ) -> None:
     """Tell what is in traces: rows, workers, and the range of each kind of work."""
     with _orderly_end():
-        document = forepass.inspect(traces, strict=strict, trace_format=trace_format)
+        _refuse_outputs(traces, json_file)
+        document = forepass.inspect(traces, strict=strict, trace_format=trace_format, knots=knots)
         _write_json(json_file, json.dumps(document, indent=1))
         for source in document["inputs"]:
             _tell_faults(source["warnings"], source["faults"])
@@ -212,13 +235,36 @@ def _progress_bar() -> Iterator[ProgressCallback | None]:
         yield update
 
 
-def _contenders(fits: Sequence[str], configs: Sequence[Path]) -> list[FitSource]:
+def _named_config(given: str) -> tuple[str, Path]:
+    """The name and file of a configuration; a file whose own name has "=" is taken as such."""
+    name, equals, file = given.partition("=")
+    path = Path(file if equals and not Path(given).is_file() else given)
+    name = name if equals and path == Path(file) else path.stem
+    if not name or not path.stem:
+        raise ConfigError(f"{given}: not a file, nor NAME=FILE", "unreadable", given)
+    return name, path
+
+
+def _contenders(fits: Sequence[str], configs: Sequence[tuple[str, Path]]) -> list[FitSource]:
     contenders: list[FitSource] = list(dict.fromkeys(fits))
-    for path in configs:
-        if not path.stem:
-            raise ConfigError(f"{path}: not a file", "unreadable", str(path))
-        contenders.append((path.stem, path))
+    taken = {*fits, *BASELINES}
+    for name, path in configs:
+        if name in taken:
+            message = f"{path}: the name {name!r} is taken: give another with --config NAME=FILE"
+            raise ConfigError(message, "conflict", str(path))
+        taken.add(name)
+        contenders.append((name, path))
     return contenders
+
+
+def _refuse_outputs(kept: Sequence[str], json_file: Path | None, csv: Path | None = None) -> None:
+    """Finds outputs that cannot or must not be written before anything is read."""
+    json_file = None if json_file == Path("-") else json_file
+    for target in (json_file, csv):
+        if target is not None:
+            output_target(target, kept)
+    if json_file is not None and csv is not None and same_file(json_file, csv):
+        raise unwritable(csv, "--json and --predictions name the same file")
 
 
 def _write_json(target: Path | None, text: str) -> None:

@@ -253,7 +253,16 @@ def worker_form(worker_type: object, estimator: Document | Mapping[str, Any]) ->
     if not isinstance(worker_type, str):
         kind = type(worker_type).__name__
         raise _fault("invalid_type", "worker_type", f"worker_type: expected a string, found {kind}")
-    return _core.worker_config(_decoded(worker_type, "worker_type"), to_json(_mapping(estimator)))
+    text = _estimator_json(estimator)
+    return _core.worker_config(_decoded(worker_type, "worker_type"), text)
+
+
+def _estimator_json(estimator: Document | Mapping[str, Any]) -> str:
+    """The estimator's options as JSON; what JSON does not have is refused by its full path."""
+    try:
+        return to_json(_mapping(estimator))
+    except ConfigError as error:
+        raise error.within("estimator_config") from error
 
 
 def fit_options(fit: str | Fit | Mapping[str, Any]) -> Mapping[str, Any]:

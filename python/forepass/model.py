@@ -23,7 +23,8 @@ from forepass.errors import ConfigError, MetricsError
 
 Iteration: TypeAlias = Any
 """One engine step: one rank's record or a list of them. A record is a mapping, an object with
-the fields as attributes (a msgspec struct, a dataclass), or JSON as text or bytes."""
+the fields as attributes (a msgspec struct, a dataclass), or JSON as text or bytes. What an engine
+publishes around a record, such as `{"metrics": ...}`, is to be opened first."""
 
 Table: TypeAlias = Mapping[str, npt.ArrayLike] | Any
 """Single-rank iterations as columns of shape (rows,): a mapping from names, or a data frame."""
@@ -39,7 +40,7 @@ class ForwardPassModel:
     | keyword | default | meaning |
     |---|---|---|
     | `worker_type` | "aggregated" | "prefill", "decode" or "aggregated" |
-    | `fit` | "linear" | a name, or the options of a fit |
+    | `fit` | "linear" | "linear", "spline" or "spline-periodic", or the options of a fit |
     | `max_observations` | 64 | rows that each store keeps |
     | `min_observations` | 5 | rows from which a store answers |
     | `bins_per_axis` | (4, 4) | cells among which kept rows are spread |

@@ -6,13 +6,14 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any, TypeAlias, TypeVar
 
 from forepass import _core
 from forepass.config import ConfigSource, fit_options, normal_form, worker_form
-from forepass.errors import ConfigError, ForepassError, TraceError
+from forepass.errors import ConfigError, TraceError
+from forepass.outputs import output_target, unwritable
 from forepass.replay_result import ReplayResult
 
 StrPath: TypeAlias = str | os.PathLike[str]
@@ -25,6 +26,7 @@ ProgressCallback: TypeAlias = Callable[[int, int], None]
 T = TypeVar("T")
 
 _TICK_S = 0.05
+_GRACE_S = 0.5  # for work to notice that it is cancelled, unless a read blocks
 _MAX_OPTION = 2**32 - 1
 
 
@@ -66,7 +68,7 @@ def replay(
     Raises:
         TraceError: a trace that cannot be read, or is given twice.
         ConfigError: an option or a fit that is not valid.
-        ForepassError: the predictions cannot be written.
+        ForepassError: the predictions cannot be written, or would overwrite a trace.
     """
     names = _input_paths(sample_path() if paths is None else paths)
     contenders = _contenders(fits, baselines=baselines)
@@ -74,7 +76,7 @@ def replay(
         "warmup": _whole("warmup", warmup, least=0),
         "threads": _cpus() if threads is None else _whole("threads", threads, least=1),
     }
-    target = None if predictions is None else _predictions_target(predictions, names)
+    target = None if predictions is None else output_target(predictions, names)
 
     def work(handle: _core.Progress) -> tuple[str, bytes]:
         return _core.replay(
@@ -94,7 +96,7 @@ def replay(
         try:
             target.write_bytes(csv)
         except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-            raise _unwritable(target, str(error)) from error
+            raise unwritable(target, str(error)) from error
     inputs = zip(map(Path, names), document["inputs"], strict=True)
     document["inputs"] = [_with_sha256(path, entry) for path, entry in inputs]
     return ReplayResult.from_document(document)
@@ -105,11 +107,16 @@ def inspect(
     *,
     strict: bool = False,
     trace_format: str | None = None,
+    knots: bool = False,
 ) -> dict[str, Any]:
     """What is in traces: rows, workers and kinds of work, as a `forepass.inspect.v1` document.
 
+    With `knots`, each input also has what the adaptive spline comes to by worker and kind of work:
+    its knots on each axis in units of the feature, how often it searched them, and whether it is
+    ready. A trace is then read twice, which a pipe cannot be.
+
     Raises:
-        TraceError: a trace that cannot be read, or is given twice.
+        TraceError: a trace that cannot be read, is given twice, or cannot be read twice.
         ConfigError: an unknown format.
     """
     names = _input_paths(paths)
@@ -118,7 +125,52 @@ def inspect(
     def work(handle: _core.Progress) -> str:
         return _core.inspect(names, strict=bool(strict), trace_format=name, progress=handle)
 
-    return _checked(json.loads(_interruptible(work, names, None)))
+    if knots:
+        _refuse_pipes(names)
+    document = _checked(json.loads(_interruptible(work, names, None)))
+    if knots:
+        for source, path in zip(document["inputs"], names, strict=True):
+            source["knots"] = _knots(path, strict=strict, trace_format=name)
+    return document
+
+
+def _refuse_pipes(names: Sequence[str]) -> None:
+    for path in names:
+        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):  # noqa: PTH110,PTH112,PTH113 (any name)
+            message = f"{path}: not a regular file, and finding knots reads it twice"
+            raise TraceError(message, "unreadable", path)
+
+
+def _knots(path: str, *, strict: bool, trace_format: str | None) -> dict[str, Any]:
+    """The adaptive spline's knots after a trace, by worker and kind of work."""
+    config = worker_form("aggregated", {"fpm_regression": {"fit": fit_options("spline")}})
+
+    def work(handle: _core.Progress) -> str:
+        return _core.learn(
+            path, config, strict=bool(strict), trace_format=trace_format, progress=handle
+        )
+
+    learned: dict[str, Any] = json.loads(_interruptible(work, [path], None))
+    return {
+        worker: {
+            store["workload_kind"]: _spline_state(store["spline"])
+            for store in state["stores"]
+            if store["accepted_observations"]
+        }
+        for worker, state in learned.items()
+    }
+
+
+def _spline_state(spline: dict[str, Any]) -> dict[str, Any]:
+    attention, ffn = spline["knots"] or (None, None)
+    return {
+        "ready": spline["ready"],
+        "accepted_observations": spline["accepted_observations"],
+        "knot_searches": spline["knot_searches"],
+        "last_search_observation": spline["last_search_observation"],
+        "attention": attention,
+        "ffn": ffn,
+    }
 
 
 def _interruptible(
@@ -126,21 +178,36 @@ def _interruptible(
     names: Sequence[str],
     progress: ProgressCallback | None,
 ) -> T:
-    """Waits for the work in such a way that an interrupt reaches it."""
+    """Waits for the work in such a way that an interrupt reaches it.
+
+    The thread is a daemon: a read that blocks does not keep the interpreter from ending.
+    """
     handle = _core.Progress()
     total = sum(path.stat().st_size for path in map(Path, names) if path.is_file())
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="forepass-replay") as pool:
+    done, results, failures = Event(), list[T](), list[BaseException]()
+
+    def run() -> None:
         try:
-            future = pool.submit(work, handle)
-            while not wait([future], timeout=_TICK_S).done:
-                if progress is not None:
-                    progress(handle.bytes, total)
-        except BaseException:
-            handle.cancel()
-            raise
+            results.append(work(handle))
+        except BaseException as error:  # noqa: BLE001 (raised where it is waited for)
+            failures.append(error)
+        finally:
+            done.set()
+
+    try:
+        Thread(target=run, name="forepass-replay", daemon=True).start()
+        while not done.wait(_TICK_S):
+            if progress is not None:
+                progress(handle.bytes, total)
+    except BaseException:
+        handle.cancel()
+        done.wait(_GRACE_S)
+        raise
     if progress is not None:
         progress(handle.bytes, total)
-    return future.result()
+    if failures:
+        raise failures[0]
+    return results[0]
 
 
 def _checked(document: dict[str, Any]) -> dict[str, Any]:
@@ -221,24 +288,6 @@ def _trace_format(name: str | None) -> str | None:
 
 def _cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _predictions_target(predictions: StrPath, names: Sequence[str]) -> Path:
-    """Where the predictions go, refused beforehand where they cannot or must not be written."""
-    try:
-        target = Path(predictions)
-    except TypeError as error:
-        raise _unwritable(predictions, str(error)) from error
-    if target.is_dir() or not target.parent.is_dir():
-        reason = "this is a directory" if target.is_dir() else "its directory does not exist"
-        raise _unwritable(target, reason)
-    if any(Path(name).exists() and target.exists() and target.samefile(name) for name in names):
-        raise _unwritable(target, "this is a trace to be read")
-    return target
-
-
-def _unwritable(target: object, reason: str) -> ForepassError:
-    return ForepassError(f"{target}: cannot be written: {reason}", "unwritable", str(target))
 
 
 def _with_sha256(path: Path, entry: dict[str, Any]) -> dict[str, Any]:

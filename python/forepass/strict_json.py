@@ -51,7 +51,9 @@ def _plain(value: Any, path: str, depth: int) -> Json:
                 _key(key, path): _plain(entry, child_path(path, key), depth + 1)
                 for key, entry in value.items()
             }
-        case list() | tuple():
+        case np.ndarray() if value.ndim:
+            return _plain(value.tolist(), path, depth)
+        case list() | tuple() | range():
             return [
                 _plain(entry, child_path(path, index), depth + 1)
                 for index, entry in enumerate(value)

@@ -128,7 +128,30 @@ def _inspected(source: Mapping[str, Any]) -> str:
         _table(("kind", "rows", "learnable", "of", *_SPREAD), kinds, text_columns=1),
         _table(("worker", "iterations", "ranks", "counter gaps"), workers, text_columns=1),
     ]
+    if "knots" in source:
+        blocks.append(_knots_table(source["knots"]))
     return "\n\n".join([head, *blocks])
+
+
+def _knots_table(knots: Mapping[str, Any]) -> str:
+    rows = [
+        (
+            worker or "(no id)",
+            kind,
+            *(_knots(spline[axis]) for axis in ("attention", "ffn")),
+            str(spline["accepted_observations"]),
+            str(spline["knot_searches"]),
+            "yes" if spline["ready"] else "no",
+        )
+        for worker, kinds in knots.items()
+        for kind, spline in kinds.items()
+    ]
+    header = ("worker", "kind", "attention knots", "ffn knots", "learned", "searches", "ready")
+    return _table(header, rows, text_columns=4)
+
+
+def _knots(values: Sequence[float] | None) -> str:
+    return _ABSENT if not values else ", ".join(f"{value:.6g}" for value in values)
 
 
 def _reasons(what: str, counts: Mapping[str, int]) -> str:

@@ -20,7 +20,7 @@ mod _core {
     #[pymodule_export]
     use super::model::{CoreModel, Forecast};
     #[pymodule_export]
-    use super::replay::{Progress, inspect, replay};
+    use super::replay::{Progress, inspect, learn, replay};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -1,9 +1,11 @@
 //! The forecaster for Python: one lock inside, and the interpreter released around long work.
 
+use std::borrow::Cow;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use forepass::batch::Columns;
-use forepass::{Error, ForwardPassModel, ForwardPassPerfModelConfig, Observed, Source};
+use forepass::{Error, ForwardPassModel, ForwardPassPerfModelConfig, Observed};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt;
@@ -13,24 +15,44 @@ use crate::errors::{exception, guarded};
 use crate::record::iteration;
 
 /// A forecast of one iteration, or an honest "not known".
-#[pyclass(frozen, get_all, module = "forepass._core")]
+#[pyclass(frozen, eq, get_all, module = "forepass._core")]
+#[derive(PartialEq)]
 pub(crate) struct Forecast {
     ms: Option<f64>,
-    source: Option<&'static str>,
-    kind: &'static str,
-    reason: Option<&'static str>,
+    source: Option<Cow<'static, str>>,
+    kind: Cow<'static, str>,
+    reason: Option<Cow<'static, str>>,
 }
 
 #[pymethods]
 impl Forecast {
+    #[new]
+    #[pyo3(signature = (ms, source, kind, reason))]
+    fn new(ms: Option<f64>, source: Option<String>, kind: String, reason: Option<String>) -> Self {
+        let (source, reason) = (source.map(Cow::Owned), reason.map(Cow::Owned));
+        Self { ms, source, kind: Cow::Owned(kind), reason }
+    }
+
+    fn __getnewargs__(&self) -> (Option<f64>, Option<&str>, &str, Option<&str>) {
+        (self.ms, self.source.as_deref(), &self.kind, self.reason.as_deref())
+    }
+
+    fn __hash__(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        // Equal numbers hash alike: 0.0 and -0.0, too.
+        self.ms.map(|ms| (ms + 0.0).to_bits()).hash(&mut hasher);
+        (&self.source, &self.kind, &self.reason).hash(&mut hasher);
+        hasher.finish()
+    }
+
     fn __repr__(&self) -> String {
         let text = |text: Option<&str>| text.map_or("None".to_owned(), |text| format!("'{text}'"));
         format!(
             "Forecast(ms={}, source={}, kind='{}', reason={})",
             self.ms.map_or("None".to_owned(), |ms| ms.to_string()),
-            text(self.source),
+            text(self.source.as_deref()),
             self.kind,
-            text(self.reason),
+            text(self.reason.as_deref()),
         )
     }
 }
@@ -73,7 +95,7 @@ impl CoreModel {
     }
 
     fn observe(&self, py: Python<'_>, iteration: &Bound<'_, PyAny>) -> PyResult<&'static str> {
-        let ranks = self::iteration(iteration).map_err(|error| exception(py, &error))?;
+        let ranks = self::iteration(iteration).map_err(|fault| fault.exception(py))?;
         let observed = guarded(|| self.lock(py).observe(ranks.as_ref()))?
             .map_err(|error| exception(py, &error))?;
         Ok(match observed {
@@ -89,7 +111,7 @@ impl CoreModel {
             .enumerate()
             .map(|(index, ranks)| {
                 iteration(&ranks?)
-                    .map_err(|error| exception(py, &error.within(&format!("[{index}]"))))
+                    .map_err(|fault| fault.within(&format!("[{index}]")).exception(py))
             })
             .collect::<PyResult<Vec<_>>>()?;
         self.detached(py, |model| model.observe_batch(&iterations))
@@ -102,19 +124,19 @@ impl CoreModel {
     }
 
     fn predict(&self, py: Python<'_>, iteration: &Bound<'_, PyAny>) -> PyResult<Option<f64>> {
-        let ranks = self::iteration(iteration).map_err(|error| exception(py, &error))?;
+        let ranks = self::iteration(iteration).map_err(|fault| fault.exception(py))?;
         guarded(|| self.lock(py).predict(ranks.as_ref()))?.map_err(|error| exception(py, &error))
     }
 
     fn forecast(&self, py: Python<'_>, iteration: &Bound<'_, PyAny>) -> PyResult<Forecast> {
-        let ranks = self::iteration(iteration).map_err(|error| exception(py, &error))?;
+        let ranks = self::iteration(iteration).map_err(|fault| fault.exception(py))?;
         let forecast = guarded(|| self.lock(py).forecast(ranks.as_ref()))?
             .map_err(|error| exception(py, &error))?;
         Ok(Forecast {
             ms: forecast.ms,
-            source: forecast.source.map(Source::name),
-            kind: forecast.kind_name(),
-            reason: forecast.reason.map(forepass::Reason::name),
+            source: forecast.source.map(|source| Cow::Borrowed(source.name())),
+            kind: Cow::Borrowed(forecast.kind_name()),
+            reason: forecast.reason.map(|reason| Cow::Borrowed(reason.name())),
         })
     }
 

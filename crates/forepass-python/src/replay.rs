@@ -1,11 +1,16 @@
 //! Replay and inspection of trace files, with the interpreter released.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use forepass::replay::{Baseline, Contender, Options};
 use forepass::trace::{ReadOptions, TraceFormat};
-use forepass::{Error, ForwardPassPerfModelConfig};
+use forepass::{
+    CheckedConfig, Diagnostics, Error, ForwardPassModel, ForwardPassPerfModelConfig, Iteration,
+    TraceReader,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -15,13 +20,14 @@ use crate::errors::{exception, guarded};
 #[pyclass(frozen, module = "forepass._core")]
 pub(crate) struct Progress {
     progress: Arc<forepass::Progress>,
+    cancelled: Arc<AtomicBool>,
 }
 
 #[pymethods]
 impl Progress {
     #[new]
     fn new() -> Self {
-        Self { progress: Arc::default() }
+        Self { progress: Arc::default(), cancelled: Arc::default() }
     }
 
     #[getter]
@@ -30,6 +36,7 @@ impl Progress {
     }
 
     fn cancel(&self) {
+        self.cancelled.store(true, Ordering::Relaxed);
         self.progress.cancel();
     }
 }
@@ -110,6 +117,56 @@ pub(crate) fn inspect(
         .detach(|| guarded(|| forepass::inspect::inspect(&paths, &options, &watched)))?
         .map_err(|error| exception(py, &error))?;
     to_json(&report)
+}
+
+/// What one model for each worker knows after a trace: their diagnostics by worker, as JSON.
+#[pyfunction]
+#[pyo3(signature = (path, config_json, *, strict, trace_format, progress))]
+pub(crate) fn learn(
+    py: Python<'_>,
+    path: PathBuf,
+    config_json: &str,
+    strict: bool,
+    trace_format: Option<&str>,
+    progress: &Progress,
+) -> PyResult<String> {
+    let cancelled = Arc::clone(&progress.cancelled);
+    let work = || {
+        let config = ForwardPassPerfModelConfig::from_json(config_json.as_bytes())?.check()?;
+        let options = read_options(strict, trace_format)?;
+        py.detach(|| guarded(|| learned(&path, &config, &options, &cancelled)))
+            .map_or_else(|bug| Ok(Err(bug)), |found| found.map(Ok))
+    };
+    to_json(&work().map_err(|error| exception(py, &error))??)
+}
+
+/// A record without an id is a worker's only while no worker has a name, as in a replay.
+fn learned(
+    path: &Path,
+    config: &CheckedConfig,
+    options: &ReadOptions,
+    cancelled: &AtomicBool,
+) -> forepass::Result<BTreeMap<String, Diagnostics>> {
+    let mut reader = TraceReader::open(path, options)?;
+    let mut models: BTreeMap<String, ForwardPassModel> = BTreeMap::new();
+    let mut iteration = Iteration::default();
+    while reader.read_into(&mut iteration)? {
+        if cancelled.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled);
+        }
+        let id = iteration.worker_id();
+        if !models.contains_key(id) {
+            if id.is_empty() && !models.is_empty() {
+                continue;
+            }
+            models.insert(id.to_owned(), ForwardPassModel::new(config.clone()));
+        }
+        if let Some(model) = models.get_mut(id) {
+            // What is not learned is counted by the inspection itself.
+            let _ = model.observe(&iteration.ranks);
+        }
+    }
+    Ok(models.into_iter().map(|(id, model)| (id, model.diagnostics())).collect())
 }
 
 fn to_json(report: &impl serde::Serialize) -> PyResult<String> {
