@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from evidence_file import ROOT, provenance, write
+from evidence_file import ROOT, provenance, recordings, write
 
 import forepass
 
@@ -46,11 +46,25 @@ def ratio(slow: list[float], fast: list[float]) -> dict[str, float]:
     }
 
 
-def recursive_updates() -> dict[str, Any]:
-    """(a) The recursive update against batch refits, measured in Rust."""
-    command = ["cargo", "bench", "--quiet", "--package", "forepass", "--bench", "recursive"]
-    output = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+def rust_benchmark(name: str, *arguments: str) -> dict[str, Any]:
+    """The outcome of a benchmark of the crate."""
+    command = ["cargo", "bench", "--quiet", "--package", "forepass", "--bench", name]
+    output = subprocess.run(
+        [*command, "--", *arguments], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
     document: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
+    return document
+
+
+def spline_updates() -> dict[str, Any]:
+    """(e) The spline against the line over all recordings at hand, and its search."""
+    folder = recordings()
+    traces = [] if folder is None else sorted(folder.glob("*/*.gz"))
+    document = rust_benchmark("spline", *map(str, traces))
+    for fit in ("spline", "spline_periodic"):
+        ratios = [trace[f"{fit}_over_linear"] for trace in document["traces"]]
+        if ratios:
+            document[f"median_{fit}_over_linear"] = statistics.median(ratios)
     return document
 
 
@@ -141,7 +155,8 @@ def main() -> None:
         "schema": "forepass.speed.v1",
         **provenance(COMMAND, [Path(forepass.sample_path())]),
         "results": {
-            "recursive_update_against_batch_refit": recursive_updates(),
+            "recursive_update_against_batch_refit": rust_benchmark("recursive"),
+            "spline_against_linear": spline_updates(),
             "python_predict_and_observe_against_peer": {
                 "peer": "aiconfigurator 0.12.0 RustForwardPassPerfModel.from_regression({})",
                 **calls,

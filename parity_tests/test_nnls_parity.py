@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
+import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,7 @@ from oracle.fixed_knot_problems import FAMILIES, Problem, fault, problems, steep
 from oracle.nonnegative import independent_columns, nonnegative_least_squares
 from oracle.spline import REAL
 
-ANSWERS_VARIABLE = "FOREPASS_FIXED_KNOT_ANSWERS"
-"""Names the file of the product's answers to what `python -m oracle.fixed_knot_problems` wrote."""
+REPOSITORY = Path(__file__).resolve().parent.parent
 
 SCIPY_SHARE = 1e-10
 """SciPy works in doubles and has another idea of dependent columns; of the target's scatter."""
@@ -97,9 +97,13 @@ def test_the_unit_of_the_target_does_not_matter(unit: float) -> None:
 # --- the product ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(ANSWERS_VARIABLE not in os.environ, reason=f"no file of answers named by {ANSWERS_VARIABLE}")
-def test_the_product_solves_them_too() -> None:
-    read = json.loads(Path(os.environ[ANSWERS_VARIABLE]).read_text())["answers"]
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="no cargo to build the example that answers")
+def test_the_product_solves_them_too(tmp_path: Path) -> None:
+    asked, answered = tmp_path / "problems.json", tmp_path / "answers.json"
+    write_problems(asked)
+    build = ["cargo", "run", "--quiet", "--package", "forepass", "--example", "fixed_knots", "--"]
+    subprocess.run([*build, asked, answered], cwd=REPOSITORY, check=True)
+    read = json.loads(answered.read_text())["answers"]
     answers = {answer["number"]: answer for answer in read}
     assert answers.keys() == {problem.number for problem in all_problems()}
     faults = [

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use forepass::linear::{self, COLUMNS, LinearFit, LinearParams};
 use forepass::moments::Moments;
@@ -47,8 +47,8 @@ fn plain_batch(window: &VecDeque<[f64; COLUMNS]>) -> f64 {
     nnls::solve(&problem, 1e-9).map_or(0.0, |solution| solution.coefficients[0])
 }
 
-/// Time of one update in each way, alternating between them so that noise falls on all alike.
-fn measure(retained: usize, rounds: usize, updates: usize) -> [Duration; 3] {
+/// Median time of one update in each way, taking turns so that noise falls on all alike.
+fn measure(retained: usize, rounds: usize, updates: usize) -> [f64; 3] {
     let params = LinearParams::default();
     let mut window: VecDeque<_> = (0..retained as u64).map(row).collect();
     let mut recursive = LinearFit::new(params);
@@ -56,35 +56,36 @@ fn measure(retained: usize, rounds: usize, updates: usize) -> [Duration; 3] {
         recursive.update(&window[index], None, || window.iter().take(index + 1).copied());
     }
     let mut next = retained as u64;
-    let mut spent = [Duration::ZERO; 3];
+    let mut times = [const { Vec::new() }; 3];
+    let mut timed = |way: usize, work: &mut dyn FnMut()| {
+        let start = Instant::now();
+        for _ in 0..updates {
+            work();
+        }
+        times[way].push(start.elapsed().as_secs_f64() * 1e9 / updates as f64);
+    };
     for _ in 0..rounds {
-        let start = Instant::now();
-        for _ in 0..updates {
-            let (added, evicted) = (row(next), window.pop_front().unwrap_or_default());
-            window.push_back(added);
-            recursive.update(&added, Some(&evicted), || window.iter().copied());
-            black_box(recursive.model().is_ok());
+        let (fit, rows) = (&mut recursive, &mut window);
+        timed(0, &mut || {
+            let (added, evicted) = (row(next), rows.pop_front().unwrap_or_default());
+            rows.push_back(added);
+            fit.update(&added, Some(&evicted), || rows.iter().copied());
+            black_box(fit.model().is_ok());
             next += 1;
-        }
-        spent[0] += start.elapsed();
-        let start = Instant::now();
-        for _ in 0..updates {
-            window.rotate_left(1);
+        });
+        timed(1, &mut || {
             let mut moments = Moments::default();
-            moments.rebuild(window.iter().copied());
+            moments.rebuild(black_box(&window).iter().copied());
             black_box(linear::fit(&moments.centred(), &params).0.is_ok());
-        }
-        spent[1] += start.elapsed();
-        let start = Instant::now();
-        for _ in 0..updates {
-            window.rotate_left(1);
-            black_box(plain_batch(&window));
-        }
-        spent[2] += start.elapsed();
-        // The recursive fit holds the window as it was before the rotations.
-        window.rotate_right(2 * updates % window.len().max(1));
+        });
+        timed(2, &mut || {
+            black_box(plain_batch(black_box(&window)));
+        });
     }
-    spent
+    times.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    })
 }
 
 fn main() {
@@ -92,8 +93,7 @@ fn main() {
     let mut results = Vec::new();
     for (retained, rounds, updates) in [(64, 400, 500), (8192, 40, 50)] {
         let (rounds, updates) = if full { (rounds, updates) } else { (1, 5) };
-        let spent = measure(retained, rounds, updates);
-        let ns = spent.map(|spent| spent.as_secs_f64() * 1e9 / (rounds * updates) as f64);
+        let ns = measure(retained, rounds, updates);
         results.push(serde_json::json!({
             "retained": retained,
             "recursive_ns": ns[0],

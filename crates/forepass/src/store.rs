@@ -57,7 +57,8 @@ impl Store {
             CheckedFit::Linear(linear) => (linear, None),
             CheckedFit::Spline(linear, spline) => {
                 let (minimum, interval) = (linear.min_observations, linear.rebuild_interval);
-                (linear, Some(Box::new(SplineFit::new(spline, minimum, interval))))
+                let spline = SplineFit::new(spline, max_observations, minimum, interval);
+                (linear, Some(Box::new(spline)))
             }
         };
         Self {

@@ -11,6 +11,7 @@ use forepass::{ForwardPassMetrics, ForwardPassModel, WorkerType};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static HELD_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
 struct Counting;
@@ -18,10 +19,12 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
+        HELD_BYTES.with(|held| held.set(held.get() + layout.size()));
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD_BYTES.with(|held| held.set(held.get().saturating_sub(layout.size())));
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -59,30 +62,42 @@ fn the_counter_counts() {
     assert_eq!(allocations(|| drop(std::hint::black_box(vec![0_u8; 100]))), 1);
 }
 
-#[test]
-fn the_steady_state_allocates_nothing() {
-    let config =
-        ForwardPassPerfModelConfig::for_worker(WorkerType::Aggregated, EstimatorConfig::default());
-    let mut model = ForwardPassModel::new(config.check().unwrap());
-    let steps = steps(6000);
-    for step in &steps[..1000] {
-        model.observe(step).unwrap();
-    }
-    let mut answered = 0;
-    let count = allocations(|| {
-        for step in &steps[1000..] {
-            answered += u32::from(model.predict(step).unwrap().is_some());
-            model.observe(step).unwrap();
-        }
-    });
-    assert_eq!((count, answered), (0, 5000));
+const FITS: [&str; 3] = [
+    r#"{"kind": "linear"}"#,
+    r#"{"kind": "spline"}"#,
+    r#"{"kind": "spline", "spline": {"knots_per_axis": 3, "search": {"kind": "periodic", "step": 64}}}"#,
+];
+
+fn model(worker_type: WorkerType, fit: &str) -> ForwardPassModel {
+    let estimator = format!(r#"{{"fpm_regression": {{"fit": {fit}}}}}"#);
+    let estimator = EstimatorConfig::from_json(estimator.as_bytes()).unwrap();
+    let config = ForwardPassPerfModelConfig::for_worker(worker_type, estimator);
+    ForwardPassModel::new(config.check().unwrap())
 }
 
 #[test]
-fn even_the_first_steps_allocate_nothing() {
-    let config =
-        ForwardPassPerfModelConfig::for_worker(WorkerType::Aggregated, EstimatorConfig::default());
-    let mut model = ForwardPassModel::new(config.check().unwrap());
+fn the_steady_state_allocates_nothing() {
+    for fit in FITS {
+        let mut model = model(WorkerType::Aggregated, fit);
+        let steps = steps(6000);
+        for step in &steps[..1000] {
+            model.observe(step).unwrap();
+        }
+        let mut answered = 0;
+        let count = allocations(|| {
+            for step in &steps[1000..] {
+                answered += u32::from(model.predict(step).unwrap().is_some());
+                model.observe(step).unwrap();
+            }
+        });
+        assert_eq!(count, 0, "{fit}");
+        assert!(answered > 3000, "{answered} answered with {fit}");
+    }
+}
+
+#[test]
+fn even_the_first_steps_of_a_line_allocate_nothing() {
+    let mut model = model(WorkerType::Aggregated, FITS[0]);
     let steps = steps(200);
     let count = allocations(|| {
         for step in &steps {
@@ -90,4 +105,19 @@ fn even_the_first_steps_allocate_nothing() {
         }
     });
     assert_eq!(count, 0);
+}
+
+#[test]
+fn a_store_is_small() {
+    for fit in FITS {
+        let before = HELD_BYTES.with(Cell::get);
+        let mut model = model(WorkerType::Decode, fit);
+        for i in 0..5000_u64 {
+            let step = ForwardPassMetrics::decode(1 + i * 7 % 31, 1000 + i * 7919 % 50_000);
+            let latency_s = 0.005 + 1e-7 * (i * 7919 % 50_000) as f64 + 1e-4 * (i % 13) as f64;
+            model.observe(&[step.with_wall_time(latency_s)]).unwrap();
+        }
+        let held = HELD_BYTES.with(Cell::get) - before;
+        assert!(held < 32 * 1024, "{held} bytes with {fit}");
+    }
 }

@@ -70,6 +70,27 @@ pub struct Basis {
 }
 
 impl Basis {
+    /// Axes in units of `scale`, cut at `knots` in those units.
+    ///
+    /// `None` unless each unit is positive and each axis has up to [`MAX_KNOTS`] knots, positive
+    /// and ascending.
+    pub fn new(scale: [f64; FEATURES], knots: [&[f64]; FEATURES]) -> Option<Self> {
+        let mut axes = scale.map(Axis::new);
+        for (axis, knots) in axes.iter_mut().zip(knots) {
+            let mut last = 0.0;
+            for &knot in knots {
+                let is_next = knot.is_finite() && knot > last;
+                last = knot;
+                axis.cut(is_next.then_some(knot)?);
+            }
+            let is_unit = axis.scale.is_finite() && axis.scale > 0.0;
+            if !is_unit || knots.len() > MAX_KNOTS {
+                return None;
+            }
+        }
+        Some(Self { axes })
+    }
+
     /// The columns of a load: of a segment from `l` to `r`, how far `x` has come from `l`, up to
     /// `r - l`.
     ///
@@ -98,13 +119,14 @@ mod tests {
     use super::*;
 
     fn basis(first: &[f64], second: &[f64]) -> Basis {
-        let mut axes = [Axis::new(1.0), Axis::new(2.0)];
-        for (axis, knots) in axes.iter_mut().zip([first, second]) {
-            for &knot in knots {
-                axis.cut(knot);
-            }
-        }
-        Basis { axes }
+        Basis::new([1.0, 2.0], [first, second]).unwrap()
+    }
+
+    #[test]
+    fn knots_are_positive_and_ascending_and_few() {
+        let refused = |scale, knots| Basis::new([scale, 1.0], [knots, &[]]).is_none();
+        assert!(refused(1.0, &[0.5, 0.5]) && refused(1.0, &[0.0]) && refused(1.0, &[f64::NAN]));
+        assert!(refused(1.0, &[0.1, 0.2, 0.3, 0.4]) && refused(0.0, &[0.5]));
     }
 
     #[test]

@@ -24,6 +24,22 @@ pub struct SplineModel {
 }
 
 impl SplineModel {
+    /// The spline at given knots, fitted to rows in one go, and its sum of squared errors in ms².
+    ///
+    /// `None` where the statistics are not finite or admit no solution.
+    pub fn fit(basis: &Basis, rows: &[Observation]) -> Option<(Self, f64)> {
+        let mut moments = Moments::default();
+        moments.rebuild(rows.iter().map(|row| row_at(basis, row)));
+        let fitted = fit(&moments.centred(), basis, 0)?;
+        Some((fitted.model, fitted.sse))
+    }
+
+    /// Milliseconds for one more unit of its axis along each segment: those of the first axis,
+    /// [`MAX_KNOTS`](super::MAX_KNOTS) + 1 of them, then those of the second; zero where unused.
+    pub fn prices(&self) -> &[f64; COLUMNS] {
+        &self.prices
+    }
+
     /// The value of the spline, milliseconds; it may be below zero, and beyond the last knots it
     /// follows their segments on.
     pub fn value(&self, features: &[f64; FEATURES]) -> f64 {
@@ -128,9 +144,11 @@ pub struct SplineFit {
 }
 
 impl SplineFit {
-    /// A spline that has seen nothing, of a store that answers from `min_observations` on.
+    /// A spline that has seen nothing, of a store that keeps `max_observations` and answers from
+    /// `min_observations` on.
     pub fn new(
         params: &SplineParams,
+        max_observations: usize,
         min_observations: usize,
         rebuild_interval: Option<u64>,
     ) -> Self {
@@ -139,7 +157,7 @@ impl SplineFit {
             rebuild_interval,
             schedule: Schedule::new(&params.search, min_observations),
             epoch: None,
-            search: Search::default(),
+            search: Search::new(max_observations),
             rebuilds: 0,
             fallbacks: 0,
         }

@@ -15,18 +15,18 @@ use crate::retention::Observation;
 use crate::workload::FEATURES;
 
 /// Passes over all knots.
-const SWEEPS: usize = 2;
+pub(super) const SWEEPS: usize = 2;
 
 /// Distance, in units of the axis, that a knot keeps from its neighbours and from the ends.
-const GAP: f64 = 1e-10;
+pub(super) const GAP: f64 = 1e-10;
 
 /// Least value, in units of the axis, from which geometric candidates start.
 const LEAST_POSITIVE: f64 = 1e-8;
 
 /// By how much a candidate must lower the error: absolutely, and relative to the total scatter, so
 /// that rounding never decides between knots.
-const IMPROVEMENT: f64 = 1e-12;
-const RELATIVE_IMPROVEMENT: f64 = 1e-10;
+pub(super) const IMPROVEMENT: f64 = 1e-12;
+pub(super) const RELATIVE_IMPROVEMENT: f64 = 1e-10;
 
 /// Room for the work of searches, used again from one to the next.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -36,7 +36,7 @@ pub(super) struct Search {
     /// Rows in ascending order of each axis.
     order: [Vec<usize>; FEATURES],
     /// Candidates of each axis, ascending.
-    candidates: [Vec<f64>; FEATURES],
+    pub(super) candidates: [Vec<f64>; FEATURES],
     unique: Vec<f64>,
     axis: AxisSums,
 }
@@ -87,7 +87,7 @@ struct Best {
 }
 
 /// The knots of an earlier search in the units of this one, where their numbers agree.
-fn rescaled(previous: &Basis, basis: &Basis) -> Option<Basis> {
+pub(super) fn rescaled(previous: &Basis, basis: &Basis) -> Option<Basis> {
     let mut rescaled = *basis;
     for (axis, old) in rescaled.axes.iter_mut().zip(&previous.axes) {
         if old.knots().len() != axis.knots().len() {
@@ -101,9 +101,36 @@ fn rescaled(previous: &Basis, basis: &Basis) -> Option<Basis> {
     Some(rescaled)
 }
 
+/// Candidates of an axis at the most: quantiles and geometric steps.
+const QUANTILES: usize = 19;
+const STEPS: usize = 17;
+
+/// Room for this many rows is set aside at once; larger samples grow into theirs.
+const RESERVED: usize = 1024;
+
 impl Search {
+    /// Room for searches over `max_observations` rows.
+    pub(super) fn new(max_observations: usize) -> Self {
+        let rows = max_observations.min(RESERVED);
+        let candidates = QUANTILES + STEPS;
+        Self {
+            rows: Vec::with_capacity(rows),
+            order: std::array::from_fn(|_| Vec::with_capacity(rows)),
+            candidates: std::array::from_fn(|_| Vec::with_capacity(candidates)),
+            unique: Vec::with_capacity(rows),
+            axis: AxisSums {
+                x: Vec::with_capacity(rows),
+                columns: Vec::with_capacity(rows),
+                fixed: 0,
+                beyond: Vec::with_capacity(rows + 1),
+                before: Vec::with_capacity(candidates),
+                after: Vec::with_capacity(candidates),
+            },
+        }
+    }
+
     /// Takes in the rows: their order along each axis, the candidates, and the first knots.
-    fn prepare<'a>(
+    pub(super) fn prepare<'a>(
         &mut self,
         retained: impl Iterator<Item = &'a Observation>,
         knots_per_axis: usize,
@@ -196,11 +223,14 @@ fn first_knots(unique: &[f64], knots_per_axis: usize, axis: &mut Axis) {
 /// Nineteen quantiles of the unique values, and seventeen points in geometric steps.
 fn candidates(unique: &[f64], candidates: &mut Vec<f64>) {
     candidates.clear();
-    candidates.extend((1..20).filter_map(|i| interpolated_quantile(unique, f64::from(i) / 20.0)));
+    candidates.extend(
+        (1..=QUANTILES)
+            .filter_map(|i| interpolated_quantile(unique, i as f64 / (QUANTILES + 1) as f64)),
+    );
     if let Some(&positive) = unique.iter().find(|&&value| value > 0.0) {
         let least = positive.max(LEAST_POSITIVE);
         let greatest = unique[unique.len() - 1];
-        let steps = (1..18).map(|i| f64::from(i) / 18.0);
+        let steps = (1..=STEPS).map(|i| i as f64 / (STEPS + 1) as f64);
         candidates.extend(steps.map(|share| least * (greatest / least).powf(share)));
     }
     candidates.sort_unstable_by(f64::total_cmp);
