@@ -37,6 +37,7 @@ mod fit;
 mod plain;
 mod schedule;
 mod search;
+mod sums;
 
 pub use basis::{Axis, Basis, COLUMNS, MAX_KNOTS};
 pub use fit::{SplineDiagnostics, SplineFit, SplineModel};

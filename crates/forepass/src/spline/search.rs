@@ -3,13 +3,13 @@
 //! Moving a knot changes two columns of the basis, the segments to its left and right. Their
 //! products with everything else follow from sums over rows sorted by the axis, which are carried
 //! from one candidate to the next, so that a candidate costs one small least-squares problem and no
-//! pass over the rows. Sums only ever grow by terms of one sign or start from the near end, so
-//! they keep their digits where a segment is short.
+//! pass over the rows.
 
 use super::basis::{Axis, Basis, COLUMNS, SEGMENTS};
 use super::fit::{Fitted, STATISTICS, fit, row_at};
-use crate::moments::{Centred, Moments, ROUNDING, is_constant};
-use crate::nnls::{self, NormalEquations};
+use super::sums::AxisSums;
+use crate::moments::{Centred, Moments};
+use crate::nnls;
 use crate::quantile::interpolated_quantile;
 use crate::retention::Observation;
 use crate::workload::FEATURES;
@@ -118,14 +118,7 @@ impl Search {
             order: std::array::from_fn(|_| Vec::with_capacity(rows)),
             candidates: std::array::from_fn(|_| Vec::with_capacity(candidates)),
             unique: Vec::with_capacity(rows),
-            axis: AxisSums {
-                x: Vec::with_capacity(rows),
-                columns: Vec::with_capacity(rows),
-                fixed: 0,
-                beyond: Vec::with_capacity(rows + 1),
-                before: Vec::with_capacity(candidates),
-                after: Vec::with_capacity(candidates),
-            },
+            axis: AxisSums::new(rows, candidates),
         }
     }
 
@@ -237,182 +230,5 @@ fn candidates(unique: &[f64], candidates: &mut Vec<f64>) {
     candidates.dedup();
 }
 
-/// Sums of one moving column with all fixed ones, for one candidate.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct ColumnSums {
-    /// Of the column alone, and of its square.
-    sum: f64,
-    square: f64,
-    /// Of its products with each fixed column and with latency, those centred.
-    with: [f64; STATISTICS],
-}
-
-/// The sums that move a knot along one axis.
-#[derive(Debug, Clone, Default, PartialEq)]
-struct AxisSums {
-    /// Scaled loads, ascending, and the centred columns of their rows, latency last.
-    x: Vec<f64>,
-    columns: Vec<[f64; STATISTICS]>,
-    /// Columns that vary, as bits.
-    fixed: u32,
-    /// Sums of the columns from each row to the end.
-    beyond: Vec<[f64; STATISTICS]>,
-    /// For each candidate, the segment that ends at it and the one that starts there.
-    before: Vec<ColumnSums>,
-    after: Vec<ColumnSums>,
-}
-
-impl AxisSums {
-    fn sum(
-        &mut self,
-        rows: &[Observation],
-        order: &[usize],
-        basis: &Basis,
-        axis: usize,
-        statistics: &Centred<STATISTICS>,
-    ) {
-        self.fixed = (0..COLUMNS).fold(0, |mask, i| {
-            let varies = !is_constant(statistics.scatter[i][i], ROUNDING, statistics.count);
-            mask | u32::from(varies) << i
-        });
-        self.x.clear();
-        self.columns.clear();
-        for &row in order {
-            self.x.push(rows[row].features[axis] / basis.axes[axis].scale());
-            let columns = row_at(basis, &rows[row]);
-            self.columns.push(std::array::from_fn(|i| columns[i] - statistics.mean[i]));
-        }
-        self.beyond.clear();
-        self.beyond.resize(order.len() + 1, [0.0; STATISTICS]);
-        for index in (0..order.len()).rev() {
-            for i in 0..STATISTICS {
-                self.beyond[index][i] = self.beyond[index + 1][i] + self.columns[index][i];
-            }
-        }
-    }
-
-    /// The segment from `left` to each candidate, from the nearest on: rows beyond the candidate
-    /// gain what it moves, rows that it passes what they lie beyond the last one.
-    fn sweep_up(&mut self, candidates: &[f64], left: f64) {
-        self.before.clear();
-        let mut sums = ColumnSums::default();
-        let mut passed = self.x.partition_point(|&x| x <= left);
-        let mut at = left;
-        for &candidate in candidates {
-            while passed < self.x.len() && self.x[passed] < candidate {
-                sums.grow(&self.columns[passed], 1.0, self.x[passed] - at, at - left);
-                passed += 1;
-            }
-            let rest = (self.x.len() - passed) as f64;
-            sums.grow(&self.beyond[passed], rest, candidate - at, at - left);
-            at = candidate;
-            self.before.push(sums);
-        }
-    }
-
-    /// The segment from each candidate to `right`, from the nearest on: rows that are in it or
-    /// beyond gain what the candidate moves, rows that it passes enter.
-    fn sweep_down(&mut self, candidates: &[f64], right: f64) {
-        self.after.clear();
-        let mut sums = ColumnSums::default();
-        let mut entered = self.x.partition_point(|&x| x < right);
-        let mut at = right;
-        for &candidate in candidates.iter().rev() {
-            // Every row that is in gains the same, so the square gains twice that times the sum.
-            let (step, count) = (at - candidate, (self.x.len() - entered) as f64);
-            sums.square += step * (2.0 * sums.sum + step * count);
-            sums.sum += step * count;
-            for i in 0..STATISTICS {
-                sums.with[i] += step * self.beyond[entered][i];
-            }
-            while entered > 0 && self.x[entered - 1] > candidate {
-                entered -= 1;
-                sums.grow(&self.columns[entered], 1.0, self.x[entered] - candidate, 0.0);
-            }
-            at = candidate;
-            self.after.push(sums);
-        }
-        self.after.reverse();
-    }
-
-    /// What [`move_knot`](Self::move_knot) does to the problem, done to the statistics.
-    fn move_statistics(
-        &self,
-        statistics: &mut Centred<STATISTICS>,
-        segment: usize,
-        candidate: usize,
-        width: f64,
-    ) {
-        let (before, after) = (&self.before[candidate], &self.after[candidate]);
-        let share = 1.0 / self.x.len() as f64;
-        let moving = [(segment, before), (segment + 1, after)];
-        for (column, sums) in moving {
-            statistics.mean[column] = sums.sum * share;
-            for i in 0..STATISTICS {
-                statistics.scatter[column][i] = sums.with[i];
-                statistics.scatter[i][column] = sums.with[i];
-            }
-        }
-        for (column, sums) in moving {
-            statistics.scatter[column][column] = sums.square - sums.sum * sums.sum * share;
-        }
-        let between = width * after.sum - before.sum * after.sum * share;
-        statistics.scatter[segment][segment + 1] = between;
-        statistics.scatter[segment + 1][segment] = between;
-    }
-
-    /// Puts the knot between `segment` and the next one at a candidate, `width` beyond the
-    /// segment's start.
-    fn move_knot(
-        &self,
-        problem: &mut NormalEquations<COLUMNS>,
-        segment: usize,
-        candidate: usize,
-        width: f64,
-    ) {
-        let (before, after) = (&self.before[candidate], &self.after[candidate]);
-        let count = self.x.len();
-        let share = 1.0 / count as f64;
-        let moving = [(segment, before), (segment + 1, after)];
-        for (column, sums) in moving {
-            for i in 0..COLUMNS {
-                // Columns that are constant stay out.
-                let product = if self.fixed >> i & 1 == 1 { sums.with[i] } else { 0.0 };
-                problem.gram[column][i] = product;
-                problem.gram[i][column] = product;
-            }
-            problem.rhs[column] = sums.with[COLUMNS];
-        }
-        // Where the second segment has begun, the first is as long as it gets.
-        let between = width * after.sum - before.sum * after.sum * share;
-        problem.gram[segment][segment + 1] = between;
-        problem.gram[segment + 1][segment] = between;
-        for (column, sums) in moving {
-            let scatter = sums.square - sums.sum * sums.sum * share;
-            problem.gram[column][column] = scatter;
-            if is_constant(scatter, ROUNDING, count) {
-                problem.rhs[column] = 0.0;
-                for i in 0..COLUMNS {
-                    problem.gram[column][i] = 0.0;
-                    problem.gram[i][column] = 0.0;
-                }
-            }
-        }
-    }
-}
-
-impl ColumnSums {
-    /// Adds `gain` to the column in `count` rows whose fixed columns sum to `columns`, and in each
-    /// of which the column was `present`.
-    fn grow(&mut self, columns: &[f64; STATISTICS], count: f64, gain: f64, present: f64) {
-        self.sum += count * gain;
-        self.square += count * gain * (gain + 2.0 * present);
-        for i in 0..STATISTICS {
-            self.with[i] += gain * columns[i];
-        }
-    }
-}
-
 #[cfg(test)]
-#[path = "search_tests.rs"]
 mod tests;
