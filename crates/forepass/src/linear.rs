@@ -84,7 +84,8 @@ pub fn fit(
     if count < params.min_observations || count == 0 {
         return (Err(Unready::Cold), true);
     }
-    if !scatter.as_flattened().iter().chain(mean).all(|value| value.is_finite()) {
+    // Products overflow no sooner than squares do.
+    if !(0..COLUMNS).all(|i| scatter[i][i].is_finite() && mean[i].is_finite()) {
         return (Err(Unready::Unsolvable), false);
     }
     let (problem, mut decided) = statistics.regression::<FEATURES>(|i| mean[i]);
