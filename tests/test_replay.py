@@ -88,6 +88,22 @@ def test_each_worker_has_its_own_model(trace: Trace) -> None:
     assert fp.replay(trace(steps)).results[0].by_worker is None
 
 
+@pytest.mark.parametrize("unnamed_first", [True, False])
+def test_records_without_a_worker_beside_named_ones_are_left_out(
+    trace: Trace, tmp_path: Path, *, unnamed_first: bool
+) -> None:
+    named = [step | {"worker_id": "a"} for step in straight_line()]
+    groups = [straight_line(5), named] if unnamed_first else [named, straight_line(5)]
+    predictions = tmp_path / "predictions.csv"
+    path = trace([step for group in groups for step in group])
+    result = fp.replay(path, warmup=0, by_worker=True, predictions=predictions)
+    assert result.inputs[0].skipped == {"no_worker_id": 5}
+    assert result.stats("linear").rows == len(named)
+    lines = predictions.read_text().splitlines()[1:]
+    assert {line.split(",")[2] for line in lines} == {"a"}
+    assert len(lines) == 3 * len(named)
+
+
 def test_the_document_has_its_schema(trace: Trace) -> None:
     path = trace([*straight_line(), {"wall_time": 0.0}])
     document = json.loads(fp.replay(path, warmup=3).to_json())

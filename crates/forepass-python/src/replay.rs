@@ -1,16 +1,11 @@
 //! Replay and inspection of trace files, with the interpreter released.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use forepass::replay::{Baseline, Contender, Options};
 use forepass::trace::{ReadOptions, TraceFormat};
-use forepass::{
-    CheckedConfig, Diagnostics, Error, ForwardPassModel, ForwardPassPerfModelConfig, Iteration,
-    TraceReader,
-};
+use forepass::{Error, ForwardPassPerfModelConfig};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -20,14 +15,13 @@ use crate::errors::{exception, guarded};
 #[pyclass(frozen, module = "forepass._core")]
 pub(crate) struct Progress {
     progress: Arc<forepass::Progress>,
-    cancelled: Arc<AtomicBool>,
 }
 
 #[pymethods]
 impl Progress {
     #[new]
     fn new() -> Self {
-        Self { progress: Arc::default(), cancelled: Arc::default() }
+        Self { progress: Arc::default() }
     }
 
     #[getter]
@@ -36,7 +30,6 @@ impl Progress {
     }
 
     fn cancel(&self) {
-        self.cancelled.store(true, Ordering::Relaxed);
         self.progress.cancel();
     }
 }
@@ -130,43 +123,14 @@ pub(crate) fn learn(
     trace_format: Option<&str>,
     progress: &Progress,
 ) -> PyResult<String> {
-    let cancelled = Arc::clone(&progress.cancelled);
+    let watched = Arc::clone(&progress.progress);
     let work = || {
         let config = ForwardPassPerfModelConfig::from_json(config_json.as_bytes())?.check()?;
         let options = read_options(strict, trace_format)?;
-        py.detach(|| guarded(|| learned(&path, &config, &options, &cancelled)))
+        py.detach(|| guarded(|| forepass::inspect::learn(&path, &config, &options, &watched)))
             .map_or_else(|bug| Ok(Err(bug)), |found| found.map(Ok))
     };
     to_json(&work().map_err(|error| exception(py, &error))??)
-}
-
-/// A record without an id is a worker's only while no worker has a name, as in a replay.
-fn learned(
-    path: &Path,
-    config: &CheckedConfig,
-    options: &ReadOptions,
-    cancelled: &AtomicBool,
-) -> forepass::Result<BTreeMap<String, Diagnostics>> {
-    let mut reader = TraceReader::open(path, options)?;
-    let mut models: BTreeMap<String, ForwardPassModel> = BTreeMap::new();
-    let mut iteration = Iteration::default();
-    while reader.read_into(&mut iteration)? {
-        if cancelled.load(Ordering::Relaxed) {
-            return Err(Error::Cancelled);
-        }
-        let id = iteration.worker_id();
-        if !models.contains_key(id) {
-            if id.is_empty() && !models.is_empty() {
-                continue;
-            }
-            models.insert(id.to_owned(), ForwardPassModel::new(config.clone()));
-        }
-        if let Some(model) = models.get_mut(id) {
-            // What is not learned is counted by the inspection itself.
-            let _ = model.observe(&iteration.ranks);
-        }
-    }
-    Ok(models.into_iter().map(|(id, model)| (id, model.diagnostics())).collect())
 }
 
 fn to_json(report: &impl serde::Serialize) -> PyResult<String> {

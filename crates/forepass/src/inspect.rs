@@ -1,12 +1,14 @@
 //! What is in a trace: who recorded it, what work it holds, and what a model could learn from it.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::config::CheckedConfig;
 use crate::error::Result;
 use crate::metrics::ForwardPassMetrics;
+use crate::model::{Diagnostics, ForwardPassModel};
 use crate::progress::Progress;
 use crate::quantile::interpolated_quantile;
 use crate::trace::{Iteration, ReadOptions, TraceFormat, TraceReader};
@@ -136,6 +138,39 @@ pub fn inspect(
         forepass_version: env!("CARGO_PKG_VERSION"),
         inputs,
     })
+}
+
+/// What one model for each worker knows after a trace: their states, by worker.
+///
+/// Records without a worker's id count only in a trace that names no worker, as in a replay.
+///
+/// # Errors
+/// A trace that cannot be read, or a reading that was asked to stop.
+pub fn learn(
+    path: &Path,
+    config: &CheckedConfig,
+    options: &ReadOptions,
+    progress: &Progress,
+) -> Result<BTreeMap<String, Diagnostics>> {
+    let mut reader = TraceReader::open(path, options)?;
+    let mut models: BTreeMap<String, ForwardPassModel> = BTreeMap::new();
+    let (mut iteration, mut reported) = (Iteration::default(), 0);
+    while reader.read_into(&mut iteration)? {
+        progress.advance(reader.bytes_read() - reported)?;
+        reported = reader.bytes_read();
+        let id = iteration.worker_id();
+        if !models.contains_key(id) {
+            models.insert(id.to_owned(), ForwardPassModel::new(config.clone()));
+        }
+        if let Some(model) = models.get_mut(id) {
+            // What is not learned, the inspection itself tells.
+            let _ = model.observe(&iteration.ranks);
+        }
+    }
+    if models.len() > 1 {
+        models.remove("");
+    }
+    Ok(models.into_iter().map(|(id, model)| (id, model.diagnostics())).collect())
 }
 
 /// The values of one kind: latency, then each feature.

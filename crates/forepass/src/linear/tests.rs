@@ -185,3 +185,20 @@ fn a_line_outlives_a_window_without_load_signal_but_not_one_without_load() {
     }
     assert_eq!(recursive.model(), Err(Unready::ConstantLoad));
 }
+
+#[test]
+fn the_ridge_scale_acts_where_features_are_opposite_to_within_rounding() {
+    // Case A29. The features fall against each other but for parts in 1e8, and that difference
+    // alone carries latency: only large equal prices of both reach it, as far as the ridge lets
+    // them. For features that rise together the better one always stands for both.
+    let rows: Vec<[f64; 3]> = (0..8)
+        .map(|i| (f64::from(i) - 3.5, if i % 2 == 0 { 1e-8 } else { -1e-8 }))
+        .map(|(d, small)| [10.0 + d, 10.0 - d + small, 100.0 + 1e8 * small])
+        .collect();
+    let with = |singular_ridge_scale| {
+        let params = LinearParams { singular_ridge_scale, ..LinearParams::default() };
+        batch(&rows, &params).unwrap()
+    };
+    assert_eq!(with(0.0).prices[0], 0.0);
+    assert_ne!(with(1e-16).prices, with(1e-9).prices);
+}
