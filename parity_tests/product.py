@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from oracle.replay import ReplayedRow
+
+OBSERVED_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -41,3 +46,41 @@ def product_rows(recording: Path, predictions: Path, fit: str) -> dict[int, Prod
 def close(product: float, expected: float, tolerance: float) -> bool:
     """Whether a value is within a relative tolerance; false for NaN."""
     return abs(product - expected) <= tolerance * abs(expected)
+
+
+def row_difference(
+    product: ProductRow | None, expected: ReplayedRow, source: str | None, tolerance: float
+) -> str | None:
+    """What differs on one row whose answer is to come from `source`, or None."""
+    if product is None:
+        return "row: missing from the product"
+    if product.kind != expected.kind:
+        return f"kind: product {product.kind}, oracle {expected.kind}"
+    if not close(product.observed_ms, expected.observed_ms, OBSERVED_TOLERANCE):
+        return f"observed_ms: product {product.observed_ms!r}, oracle {expected.observed_ms!r}"
+    if product.predicted_ms is None or expected.predicted_ms is None:
+        ours = (expected.predicted_ms, expected.reason)
+        theirs = (product.predicted_ms, product.reason)
+        return None if ours == theirs else f"predicted_ms and reason: product {theirs!r}, oracle {ours!r}"
+    if product.source != source:
+        return f"source: product {product.source!r}, oracle {source!r}"
+    if not close(product.predicted_ms, expected.predicted_ms, tolerance):
+        apart = abs(product.predicted_ms - expected.predicted_ms) / expected.predicted_ms
+        return f"predicted_ms: product {product.predicted_ms!r}, oracle {expected.predicted_ms!r}, apart by {apart:.1e}"
+    return None
+
+
+def row_differences(
+    product: Mapping[int, ProductRow],
+    expected: list[ReplayedRow],
+    difference: Callable[[ProductRow | None, ReplayedRow], str | None],
+    told: Callable[[ReplayedRow], str],
+) -> list[str]:
+    """Every difference, each with what is told of the oracle's row."""
+    found = [
+        f"row {row.row} ({row.kind}): {text}; {told(row)}"
+        for row in expected
+        if (text := difference(product.get(row.row), row)) is not None
+    ]
+    found += [f"row {number}: only in the product" for number in sorted(product.keys() - {row.row for row in expected})]
+    return found

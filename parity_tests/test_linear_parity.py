@@ -9,7 +9,7 @@ import pytest
 
 from oracle.replay import ReplayedRow, replay
 from oracle.traces import TRACES_VARIABLE, read_recording, recordings_folder
-from product import ProductRow, close, product_rows
+from product import ProductRow, product_rows, row_difference, row_differences
 
 RECORDINGS = (
     "b300/qwen3-32b_tp1.csv.gz",
@@ -24,7 +24,6 @@ RECORDINGS = (
 ALL_VARIABLE = "FOREPASS_PARITY_ALL"
 """Set to 1 to compare every recording of the folder."""
 
-OBSERVED_TOLERANCE = 1e-12
 PREDICTED_TOLERANCE = 1e-9
 LISTED_DIFFERENCES = 5
 
@@ -39,22 +38,7 @@ def chosen_recordings() -> list[str]:
 
 def difference(product: ProductRow | None, expected: ReplayedRow) -> str | None:
     """What differs on one row, or None."""
-    if product is None:
-        return "row: missing from the product"
-    if product.kind != expected.kind:
-        return f"kind: product {product.kind}, oracle {expected.kind}"
-    if not close(product.observed_ms, expected.observed_ms, OBSERVED_TOLERANCE):
-        return f"observed_ms: product {product.observed_ms!r}, oracle {expected.observed_ms!r}"
-    if product.predicted_ms is None or expected.predicted_ms is None:
-        ours = (expected.predicted_ms, expected.reason)
-        theirs = (product.predicted_ms, product.reason)
-        return None if ours == theirs else f"predicted_ms and reason: product {theirs!r}, oracle {ours!r}"
-    if product.source != "linear":
-        return f"source: product {product.source!r}, oracle 'linear'"
-    if not close(product.predicted_ms, expected.predicted_ms, PREDICTED_TOLERANCE):
-        apart = abs(product.predicted_ms - expected.predicted_ms) / expected.predicted_ms
-        return f"predicted_ms: product {product.predicted_ms!r}, oracle {expected.predicted_ms!r}, apart by {apart:.1e}"
-    return None
+    return row_difference(product, expected, "linear", PREDICTED_TOLERANCE)
 
 
 def window(expected: ReplayedRow) -> str:
@@ -70,13 +54,7 @@ def window(expected: ReplayedRow) -> str:
 
 def differences(product: dict[int, ProductRow], expected: list[ReplayedRow]) -> list[str]:
     """Every difference, each with the window it arose in."""
-    found = [
-        f"row {row.row} ({row.kind}): {text}; {window(row)}"
-        for row in expected
-        if (text := difference(product.get(row.row), row)) is not None
-    ]
-    found += [f"row {number}: only in the product" for number in sorted(product.keys() - {row.row for row in expected})]
-    return found
+    return row_differences(product, expected, difference, window)
 
 
 @pytest.mark.skipif(

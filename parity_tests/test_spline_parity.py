@@ -17,6 +17,8 @@ from oracle.replay import ReplayedRow, replay
 from oracle.spline_store import SPLINE, SplineStore
 from oracle.traces import TRACES_VARIABLE, read_recording, recordings_folder
 from product import ProductRow, close, product_rows
+from product import row_difference as product_row_difference
+from product import row_differences as product_row_differences
 
 FITS = (SPLINE, SPLINE_PERIODIC)
 
@@ -34,7 +36,6 @@ DEFAULT_ITERATIONS = 1_600
 ALL_VARIABLE = "FOREPASS_PARITY_ALL"
 """Set to 1 to compare every recording of the folder, each from its first to its last row."""
 
-OBSERVED_TOLERANCE = 1e-12
 PREDICTED_TOLERANCE = 1e-8
 KNOT_TOLERANCE = 1e-12
 LISTED_DIFFERENCES = 5
@@ -71,33 +72,17 @@ def chosen_recordings() -> list[str]:
 
 def row_difference(product: ProductRow | None, expected: ReplayedRow) -> str | None:
     """What differs on one row, or None."""
-    if product is None:
-        return "row: missing from the product"
-    if product.kind != expected.kind:
-        return f"kind: product {product.kind}, oracle {expected.kind}"
-    if not close(product.observed_ms, expected.observed_ms, OBSERVED_TOLERANCE):
-        return f"observed_ms: product {product.observed_ms!r}, oracle {expected.observed_ms!r}"
-    if product.predicted_ms is None or expected.predicted_ms is None:
-        ours = (expected.predicted_ms, expected.reason)
-        theirs = (product.predicted_ms, product.reason)
-        return None if ours == theirs else f"predicted_ms and reason: product {theirs!r}, oracle {ours!r}"
-    if product.source != expected.source:
-        return f"source: product {product.source!r}, oracle {expected.source!r}"
-    if not close(product.predicted_ms, expected.predicted_ms, PREDICTED_TOLERANCE):
-        apart = abs(product.predicted_ms - expected.predicted_ms) / expected.predicted_ms
-        return f"predicted_ms: product {product.predicted_ms!r}, oracle {expected.predicted_ms!r}, apart by {apart:.1e}"
-    return None
+    return product_row_difference(product, expected, expected.source, PREDICTED_TOLERANCE)
 
 
 def row_differences(product: Mapping[int, ProductRow], expected: list[ReplayedRow]) -> list[str]:
     """Every difference, each with what the oracle knows of the store it arose in."""
-    found = [
-        f"row {row.row} ({row.kind}): {text}; {row.source} after {row.knot_searches} searches, {row.retained} rows"
-        for row in expected
-        if (text := row_difference(product.get(row.row), row)) is not None
-    ]
-    found += [f"row {number}: only in the product" for number in sorted(product.keys() - {row.row for row in expected})]
-    return found
+    return product_row_differences(
+        product,
+        expected,
+        row_difference,
+        lambda row: f"{row.source} after {row.knot_searches} searches, {row.retained} rows",
+    )
 
 
 # --- stores at the end ------------------------------------------------------------------------------------------

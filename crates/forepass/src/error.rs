@@ -150,6 +150,13 @@ pub(crate) fn from_json_value<'de, T: serde::Deserialize<'de>>(
         .map_err(|located| fault(json_path(located.path()), located.inner().to_string()))
 }
 
+/// A field that may be absent but, where it stands, is not `null`.
+pub(crate) fn present<'de, D: serde::Deserializer<'de>, T: serde::Deserialize<'de>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(from).map(Some)
+}
+
 fn json_path(path: &serde_path_to_error::Path) -> String {
     use serde_path_to_error::Segment;
 

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 mod wire;
 
 pub use wire::iteration_from_json;
-pub(crate) use wire::{Object, Record, json_fault};
+pub(crate) use wire::{NOT_A_RECORD, Object, Record, json_fault};
 
 /// The only wire version there is.
 pub const FPM_VERSION: u32 = 1;

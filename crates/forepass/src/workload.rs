@@ -108,12 +108,12 @@ impl Default for FeatureWeights {
 
 /// The counters of one rank that decide features, exact as f64 (each is at most 2^53).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct RankLoad {
-    pub(crate) prefill_requests: f64,
-    pub(crate) prefill_tokens: f64,
-    pub(crate) prefill_kv_tokens: f64,
-    pub(crate) decode_requests: f64,
-    pub(crate) decode_kv_tokens: f64,
+struct RankLoad {
+    prefill_requests: f64,
+    prefill_tokens: f64,
+    prefill_kv_tokens: f64,
+    decode_requests: f64,
+    decode_kv_tokens: f64,
 }
 
 impl From<&ForwardPassMetrics> for RankLoad {
@@ -162,17 +162,9 @@ impl Workload {
                 .and_then(|()| check_role(&metrics.into(), worker_type))
                 .map_err(|error| within_rank(error, index, ranks.len()))?;
         }
-        Self::of_loads(ranks.iter().map(RankLoad::from), weights)
-    }
-
-    /// The workload of loads that are already checked.
-    pub(crate) fn of_loads(
-        ranks: impl Iterator<Item = RankLoad>,
-        weights: &FeatureWeights,
-    ) -> Result<Option<Self>> {
         let (mut any_prefill, mut any_decode, mut any_mixed) = (false, false, false);
         let (mut attention, mut tokens) = (0.0_f64, 0.0);
-        for load in ranks {
+        for load in ranks.iter().map(RankLoad::from) {
             let (prefill, decode) = (load.prefill_tokens > 0.0, load.decode_requests > 0.0);
             any_prefill |= prefill;
             any_decode |= decode;
@@ -204,7 +196,7 @@ impl Workload {
 }
 
 /// Whether a rank's work belongs to the worker's role.
-pub(crate) fn check_role(load: &RankLoad, worker_type: WorkerType) -> Result<()> {
+fn check_role(load: &RankLoad, worker_type: WorkerType) -> Result<()> {
     let (field, count) = match worker_type {
         WorkerType::Prefill => ("num_decode_requests", load.decode_requests),
         WorkerType::Decode => ("sum_prefill_tokens", load.prefill_tokens),
@@ -288,6 +280,6 @@ pub fn observed_ms(ranks: &[ForwardPassMetrics]) -> Result<f64, Rejection> {
 }
 
 /// Names the rank at fault, where there is more than one.
-pub(crate) fn within_rank(error: Error, index: usize, ranks: usize) -> Error {
+fn within_rank(error: Error, index: usize, ranks: usize) -> Error {
     if ranks == 1 { error } else { error.within(&format!("[{index}]")) }
 }

@@ -26,13 +26,6 @@ pub(super) fn to_json(options: &impl Serialize) -> String {
     serde_json::to_string(options).unwrap_or_default()
 }
 
-/// A field that may be absent but, where it stands, is not `null`.
-pub(super) fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    from: D,
-) -> Result<Option<T>, D::Error> {
-    T::deserialize(from).map(Some)
-}
-
 /// Any JSON value in which no object repeats a key; [`Value`] would keep the last one silently.
 struct Document(Value);
 

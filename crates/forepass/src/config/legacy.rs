@@ -5,10 +5,10 @@ use std::fmt::Debug;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::document::{from_value, present};
+use super::document::from_value;
 use super::estimator::EstimatorConfig;
 use super::{range, real};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, present};
 
 /// Flat options of older programs; an absent one says nothing.
 ///

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::checked::SplineParams;
-use super::document::present;
+
 use super::sampling::MAX_OBSERVATIONS;
 use super::{range, real};
-use crate::error::Result;
+use crate::error::{Result, present};
 
 /// Fewest observations that a spline store must be able to keep: knots are searched from there on.
 pub const SPLINE_MIN_OBSERVATIONS: usize = 32;

@@ -8,7 +8,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::{FPM_VERSION, ForwardPassMetrics, QueuedRequests, ScheduledRequests};
-use crate::error::{Error, Result, from_json};
+use crate::error::{Error, Result, from_json, present};
 
 /// One iteration, the records of all its ranks, from JSON text: one object, or a list of objects.
 ///
@@ -99,11 +99,6 @@ struct Scheduled {
     var_decode_kv_tokens: f64,
     extend_lengths: Option<Vec<u64>>,
     past_kv_lengths: Option<Vec<u64>>,
-}
-
-/// A field that may be absent but, where it stands, is not `null`.
-fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(from).map(Some)
 }
 
 /// A field that may be absent but, where it stands, is an object.

@@ -119,6 +119,20 @@ impl AxisSums {
         self.after.reverse();
     }
 
+    /// The two moving columns at a candidate `width` beyond the first one's start.
+    fn moved(&self, candidate: usize, width: f64) -> Moved<'_> {
+        let columns = [&self.before[candidate], &self.after[candidate]];
+        let [before, after] = columns;
+        let share = 1.0 / self.x.len() as f64;
+        Moved {
+            columns,
+            means: columns.map(|sums| sums.sum * share),
+            scatters: columns.map(|sums| sums.square - sums.sum * sums.sum * share),
+            // Where the second segment has begun, the first is as long as it gets.
+            between: width * after.sum - before.sum * after.sum * share,
+        }
+    }
+
     /// What [`move_knot`](Self::move_knot) does to the problem, done to the statistics.
     pub(super) fn move_statistics(
         &self,
@@ -127,22 +141,19 @@ impl AxisSums {
         candidate: usize,
         width: f64,
     ) {
-        let (before, after) = (&self.before[candidate], &self.after[candidate]);
-        let share = 1.0 / self.x.len() as f64;
-        let moving = [(segment, before), (segment + 1, after)];
-        for (column, sums) in moving {
-            statistics.mean[column] = sums.sum * share;
+        let moved = self.moved(candidate, width);
+        for (side, sums) in moved.columns.into_iter().enumerate() {
+            let column = segment + side;
+            statistics.mean[column] = moved.means[side];
             for i in 0..STATISTICS {
                 statistics.scatter[column][i] = sums.with[i];
                 statistics.scatter[i][column] = sums.with[i];
             }
         }
-        for (column, sums) in moving {
-            statistics.scatter[column][column] = sums.square - sums.sum * sums.sum * share;
+        for (side, scatter) in moved.scatters.into_iter().enumerate() {
+            statistics.scatter[segment + side][segment + side] = scatter;
+            statistics.scatter[segment + side][segment + 1 - side] = moved.between;
         }
-        let between = width * after.sum - before.sum * after.sum * share;
-        statistics.scatter[segment][segment + 1] = between;
-        statistics.scatter[segment + 1][segment] = between;
     }
 
     /// Puts the knot between `segment` and the next one at a candidate, `width` beyond the
@@ -154,11 +165,9 @@ impl AxisSums {
         candidate: usize,
         width: f64,
     ) {
-        let (before, after) = (&self.before[candidate], &self.after[candidate]);
-        let count = self.x.len();
-        let share = 1.0 / count as f64;
-        let moving = [(segment, before), (segment + 1, after)];
-        for (column, sums) in moving {
+        let moved = self.moved(candidate, width);
+        for (side, sums) in moved.columns.into_iter().enumerate() {
+            let column = segment + side;
             for i in 0..COLUMNS {
                 // Columns that are constant stay out.
                 let product = if self.fixed >> i & 1 == 1 { sums.with[i] } else { 0.0 };
@@ -167,14 +176,13 @@ impl AxisSums {
             }
             problem.rhs[column] = sums.with[COLUMNS];
         }
-        // Where the second segment has begun, the first is as long as it gets.
-        let between = width * after.sum - before.sum * after.sum * share;
-        problem.gram[segment][segment + 1] = between;
-        problem.gram[segment + 1][segment] = between;
-        for (column, sums) in moving {
-            let scatter = sums.square - sums.sum * sums.sum * share;
+        for side in 0..2 {
+            problem.gram[segment + side][segment + 1 - side] = moved.between;
+        }
+        for (side, scatter) in moved.scatters.into_iter().enumerate() {
+            let column = segment + side;
             problem.gram[column][column] = scatter;
-            if is_constant(scatter, ROUNDING, count) {
+            if is_constant(scatter, ROUNDING, self.x.len()) {
                 problem.rhs[column] = 0.0;
                 for i in 0..COLUMNS {
                     problem.gram[column][i] = 0.0;
@@ -183,6 +191,15 @@ impl AxisSums {
             }
         }
     }
+}
+
+/// The segments before and after a moved knot.
+struct Moved<'a> {
+    columns: [&'a ColumnSums; 2],
+    means: [f64; 2],
+    scatters: [f64; 2],
+    /// Scatter of the two together.
+    between: f64,
 }
 
 impl ColumnSums {

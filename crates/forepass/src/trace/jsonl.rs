@@ -10,7 +10,7 @@ use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::error::{Error, Result, from_json};
-use crate::metrics::{ForwardPassMetrics, Object, Record, json_fault};
+use crate::metrics::{ForwardPassMetrics, NOT_A_RECORD, Object, Record, json_fault};
 
 /// Reads the ranks of one line.
 pub(super) fn parse(text: &[u8], ranks: &mut Vec<ForwardPassMetrics>) -> Result<()> {
@@ -128,11 +128,9 @@ impl<'de> Deserialize<'de> for Entry {
                 if entry.record.is_recognisable() {
                     Ok(entry)
                 } else {
-                    Err(A::Error::custom(
-                        "no forward-pass record: it has neither `wall_time` nor \
-                         `scheduled_requests` nor their counters, and `fpm`, `event.fpm` or \
-                         `metrics` does not hold one",
-                    ))
+                    Err(A::Error::custom(format_args!(
+                        "{NOT_A_RECORD}, and `fpm`, `event.fpm` or `metrics` does not hold one"
+                    )))
                 }
             }
         }
