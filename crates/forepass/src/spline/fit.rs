@@ -189,9 +189,10 @@ impl SplineFit {
         if self.schedule.is_due(retained_count) {
             self.learn(retained());
         } else if let Some(epoch) = &mut self.epoch {
-            epoch.moments.insert(&row_at(&epoch.basis, added));
-            if let Some(row) = evicted {
-                epoch.moments.remove(&row_at(&epoch.basis, row));
+            let row = |observation| row_at(&epoch.basis, observation);
+            match evicted {
+                Some(evicted) => epoch.moments.exchange(&row(added), &row(evicted)),
+                None => epoch.moments.insert(&row(added)),
             }
             epoch.clock = epoch.clock.saturating_add(1 + u64::from(evicted.is_some()));
             self.refit(retained);
