@@ -5,8 +5,8 @@
 //! from one candidate to the next, so that a candidate costs one small least-squares problem and no
 //! pass over the rows.
 
-use super::basis::{Axis, Basis, COLUMNS, SEGMENTS};
-use super::fit::{Fitted, STATISTICS, fit, row_at};
+use super::basis::{Axis, Basis, segments};
+use super::fit::{Fitted, fit, row_at};
 use super::sums::AxisSums;
 use crate::moments::{Centred, Moments};
 use crate::nnls;
@@ -30,7 +30,7 @@ pub(super) const RELATIVE_IMPROVEMENT: f64 = 1e-10;
 
 /// Room for the work of searches, used again from one to the next.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Search {
+pub(super) struct Search<const D: usize> {
     /// The retained rows, in arrival order.
     rows: Vec<Observation>,
     /// Rows in ascending order of each axis.
@@ -38,7 +38,7 @@ pub(super) struct Search {
     /// Candidates of each axis, ascending.
     pub(super) candidates: [Vec<f64>; FEATURES],
     unique: Vec<f64>,
-    axis: AxisSums,
+    axis: AxisSums<D>,
 }
 
 /// Finds knots for the rows and fits the spline there.
@@ -46,12 +46,13 @@ pub(super) struct Search {
 /// Starts from quantiles, or from the knots of `previous` where those are better, and goes twice
 /// over all knots, trying every candidate of each. Without a fit at the first knots there is none
 /// anywhere, and they stay.
-pub(super) fn learn<'a>(
-    search: &mut Search,
+pub(super) fn learn<'a, const P: usize, const D: usize>(
+    search: &mut Search<D>,
     retained: impl Iterator<Item = &'a Observation>,
     knots_per_axis: usize,
     previous: Option<&Basis>,
 ) -> (Basis, Option<Fitted>) {
+    let fit = fit::<P, D>;
     let mut basis = search.prepare(retained, knots_per_axis);
     let mut statistics = search.statistics(&basis);
     let Some(first) = fit(&statistics, &basis, 0) else {
@@ -71,7 +72,7 @@ pub(super) fn learn<'a>(
     for _ in 0..SWEEPS {
         for axis in 0..FEATURES {
             for knot in 0..basis.axes[axis].knots().len() {
-                search.improve(&mut basis, &mut statistics, axis, knot, &mut best, margin);
+                search.improve::<P>(&mut basis, &mut statistics, axis, knot, &mut best, margin);
             }
         }
     }
@@ -108,7 +109,7 @@ const STEPS: usize = 17;
 /// Room for this many rows is set aside at once; larger samples grow into theirs.
 const RESERVED: usize = 1024;
 
-impl Search {
+impl<const D: usize> Search<D> {
     /// Room for searches over `max_observations` rows.
     pub(super) fn new(max_observations: usize) -> Self {
         let rows = max_observations.min(RESERVED);
@@ -151,17 +152,17 @@ impl Search {
         Basis { axes }
     }
 
-    fn statistics(&self, basis: &Basis) -> Centred<STATISTICS> {
+    fn statistics(&self, basis: &Basis) -> Centred<D> {
         let mut moments = Moments::default();
         moments.rebuild(self.rows.iter().map(|observation| row_at(basis, observation)));
         moments.centred()
     }
 
     /// Moves one knot to the candidate that lowers the error most, judged one after the other.
-    fn improve(
+    fn improve<const P: usize>(
         &mut self,
         basis: &mut Basis,
-        statistics: &mut Centred<STATISTICS>,
+        statistics: &mut Centred<D>,
         axis: usize,
         knot: usize,
         best: &mut Best,
@@ -178,11 +179,11 @@ impl Search {
             return;
         }
         let candidates = &all[from..to];
-        let segment = axis * SEGMENTS + knot;
+        let segment = axis * segments(P) + knot;
         self.axis.sum(&self.rows, &self.order[axis], basis, axis, statistics);
         self.axis.sweep_up(candidates, left);
         self.axis.sweep_down(candidates, right);
-        let (mut problem, _) = statistics.regression::<COLUMNS>(|_| 1.0);
+        let (mut problem, _) = statistics.regression::<P>(|_| 1.0);
         let mut accepted = None;
         for (index, &candidate) in candidates.iter().enumerate() {
             self.axis.move_knot(&mut problem, segment, index, candidate - left);

@@ -3,38 +3,38 @@
 //! They are carried from one candidate to the next and only ever grow by terms of one sign or start
 //! from the near end, so they keep their digits where a segment is short.
 
-use super::basis::{Basis, COLUMNS};
-use super::fit::{STATISTICS, row_at};
+use super::basis::Basis;
+use super::fit::row_at;
 use crate::moments::{Centred, ROUNDING, is_constant};
 use crate::nnls::NormalEquations;
 use crate::retention::Observation;
 
 /// Sums of one moving column with all fixed ones, for one candidate.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct ColumnSums {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct ColumnSums<const D: usize> {
     /// Of the column alone, and of its square.
     sum: f64,
     square: f64,
     /// Of its products with each fixed column and with latency, those centred.
-    with: [f64; STATISTICS],
+    with: [f64; D],
 }
 
 /// The sums that move a knot along one axis.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct AxisSums {
+pub(super) struct AxisSums<const D: usize> {
     /// Scaled loads, ascending, and the centred columns of their rows, latency last.
     x: Vec<f64>,
-    columns: Vec<[f64; STATISTICS]>,
+    columns: Vec<[f64; D]>,
     /// Columns that vary, as bits.
     fixed: u32,
     /// Sums of the columns from each row to the end.
-    beyond: Vec<[f64; STATISTICS]>,
+    beyond: Vec<[f64; D]>,
     /// For each candidate, the segment that ends at it and the one that starts there.
-    before: Vec<ColumnSums>,
-    after: Vec<ColumnSums>,
+    before: Vec<ColumnSums<D>>,
+    after: Vec<ColumnSums<D>>,
 }
 
-impl AxisSums {
+impl<const D: usize> AxisSums<D> {
     /// Room for so many rows and candidates.
     pub(super) fn new(rows: usize, candidates: usize) -> Self {
         Self {
@@ -53,9 +53,9 @@ impl AxisSums {
         order: &[usize],
         basis: &Basis,
         axis: usize,
-        statistics: &Centred<STATISTICS>,
+        statistics: &Centred<D>,
     ) {
-        self.fixed = (0..COLUMNS).fold(0, |mask, i| {
+        self.fixed = (0..D - 1).fold(0, |mask, i| {
             let varies = !is_constant(statistics.scatter[i][i], ROUNDING, statistics.count);
             mask | u32::from(varies) << i
         });
@@ -63,13 +63,13 @@ impl AxisSums {
         self.columns.clear();
         for &row in order {
             self.x.push(rows[row].features[axis] / basis.axes[axis].scale());
-            let columns = row_at(basis, &rows[row]);
+            let columns: [f64; D] = row_at(basis, &rows[row]);
             self.columns.push(std::array::from_fn(|i| columns[i] - statistics.mean[i]));
         }
         self.beyond.clear();
-        self.beyond.resize(order.len() + 1, [0.0; STATISTICS]);
+        self.beyond.resize(order.len() + 1, [0.0; D]);
         for index in (0..order.len()).rev() {
-            for i in 0..STATISTICS {
+            for i in 0..D {
                 self.beyond[index][i] = self.beyond[index + 1][i] + self.columns[index][i];
             }
         }
@@ -79,7 +79,7 @@ impl AxisSums {
     /// gain what it moves, rows that it passes what they lie beyond the last one.
     pub(super) fn sweep_up(&mut self, candidates: &[f64], left: f64) {
         self.before.clear();
-        let mut sums = ColumnSums::default();
+        let mut sums = ColumnSums::ZERO;
         let mut passed = self.x.partition_point(|&x| x <= left);
         let mut at = left;
         for &candidate in candidates {
@@ -98,7 +98,7 @@ impl AxisSums {
     /// beyond gain what the candidate moves, rows that it passes enter.
     pub(super) fn sweep_down(&mut self, candidates: &[f64], right: f64) {
         self.after.clear();
-        let mut sums = ColumnSums::default();
+        let mut sums = ColumnSums::ZERO;
         let mut entered = self.x.partition_point(|&x| x < right);
         let mut at = right;
         for &candidate in candidates.iter().rev() {
@@ -106,7 +106,7 @@ impl AxisSums {
             let (step, count) = (at - candidate, (self.x.len() - entered) as f64);
             sums.square += step * (2.0 * sums.sum + step * count);
             sums.sum += step * count;
-            for i in 0..STATISTICS {
+            for i in 0..D {
                 sums.with[i] += step * self.beyond[entered][i];
             }
             while entered > 0 && self.x[entered - 1] > candidate {
@@ -120,7 +120,7 @@ impl AxisSums {
     }
 
     /// The two moving columns at a candidate `width` beyond the first one's start.
-    fn moved(&self, candidate: usize, width: f64) -> Moved<'_> {
+    fn moved(&self, candidate: usize, width: f64) -> Moved<'_, D> {
         let columns = [&self.before[candidate], &self.after[candidate]];
         let [before, after] = columns;
         let share = 1.0 / self.x.len() as f64;
@@ -136,7 +136,7 @@ impl AxisSums {
     /// What [`move_knot`](Self::move_knot) does to the problem, done to the statistics.
     pub(super) fn move_statistics(
         &self,
-        statistics: &mut Centred<STATISTICS>,
+        statistics: &mut Centred<D>,
         segment: usize,
         candidate: usize,
         width: f64,
@@ -145,7 +145,7 @@ impl AxisSums {
         for (side, sums) in moved.columns.into_iter().enumerate() {
             let column = segment + side;
             statistics.mean[column] = moved.means[side];
-            for i in 0..STATISTICS {
+            for i in 0..D {
                 statistics.scatter[column][i] = sums.with[i];
                 statistics.scatter[i][column] = sums.with[i];
             }
@@ -158,9 +158,9 @@ impl AxisSums {
 
     /// Puts the knot between `segment` and the next one at a candidate, `width` beyond the
     /// segment's start.
-    pub(super) fn move_knot(
+    pub(super) fn move_knot<const P: usize>(
         &self,
-        problem: &mut NormalEquations<COLUMNS>,
+        problem: &mut NormalEquations<P>,
         segment: usize,
         candidate: usize,
         width: f64,
@@ -168,13 +168,13 @@ impl AxisSums {
         let moved = self.moved(candidate, width);
         for (side, sums) in moved.columns.into_iter().enumerate() {
             let column = segment + side;
-            for i in 0..COLUMNS {
+            for i in 0..P {
                 // Columns that are constant stay out.
                 let product = if self.fixed >> i & 1 == 1 { sums.with[i] } else { 0.0 };
                 problem.gram[column][i] = product;
                 problem.gram[i][column] = product;
             }
-            problem.rhs[column] = sums.with[COLUMNS];
+            problem.rhs[column] = sums.with[P];
         }
         for side in 0..2 {
             problem.gram[segment + side][segment + 1 - side] = moved.between;
@@ -184,7 +184,7 @@ impl AxisSums {
             problem.gram[column][column] = scatter;
             if is_constant(scatter, ROUNDING, self.x.len()) {
                 problem.rhs[column] = 0.0;
-                for i in 0..COLUMNS {
+                for i in 0..P {
                     problem.gram[column][i] = 0.0;
                     problem.gram[i][column] = 0.0;
                 }
@@ -194,21 +194,23 @@ impl AxisSums {
 }
 
 /// The segments before and after a moved knot.
-struct Moved<'a> {
-    columns: [&'a ColumnSums; 2],
+struct Moved<'a, const D: usize> {
+    columns: [&'a ColumnSums<D>; 2],
     means: [f64; 2],
     scatters: [f64; 2],
     /// Scatter of the two together.
     between: f64,
 }
 
-impl ColumnSums {
+impl<const D: usize> ColumnSums<D> {
+    const ZERO: Self = Self { sum: 0.0, square: 0.0, with: [0.0; D] };
+
     /// Adds `gain` to the column in `count` rows whose fixed columns sum to `columns`, and in each
     /// of which the column was `present`.
-    fn grow(&mut self, columns: &[f64; STATISTICS], count: f64, gain: f64, present: f64) {
+    fn grow(&mut self, columns: &[f64; D], count: f64, gain: f64, present: f64) {
         self.sum += count * gain;
         self.square += count * gain * (gain + 2.0 * present);
-        for i in 0..STATISTICS {
+        for i in 0..D {
             self.with[i] += gain * columns[i];
         }
     }

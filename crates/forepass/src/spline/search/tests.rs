@@ -6,7 +6,11 @@ use super::super::plain::learn_plainly;
 use super::*;
 
 fn same_knots(rows: &[Observation], knots: usize, previous: Option<&Basis>) -> Basis {
-    let (fast, fitted) = learn(&mut Search::default(), rows.iter(), knots, previous);
+    let (fast, fitted) = if knots > 2 {
+        learn::<8, 9>(&mut Search::default(), rows.iter(), knots, previous)
+    } else {
+        learn::<6, 7>(&mut Search::default(), rows.iter(), knots, previous)
+    };
     let (plain, plainly) = learn_plainly(rows, knots, previous);
     assert_eq!(fast, plain);
     let sse = |fitted: Option<Fitted>| fitted.map(|fitted| fitted.sse);
