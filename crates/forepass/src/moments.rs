@@ -260,6 +260,30 @@ pub(crate) fn is_constant(scatter: f64, deviation: f64, count: usize) -> bool {
 }
 
 impl<const D: usize> Centred<D> {
+    /// The statistics of rows that stay, in the working precision.
+    pub(crate) fn of(rows: &[[f64; D]]) -> Self {
+        let share = 1.0 / rows.len().max(1) as f64;
+        let first = rows.first().copied().unwrap_or([0.0; D]);
+        let mut shift = [0.0; D];
+        for row in rows {
+            for i in 0..D {
+                shift[i] += row[i] - first[i];
+            }
+        }
+        // A constant column has exactly its constant for a mean, so that its scatter is zero.
+        let mean: [f64; D] = std::array::from_fn(|i| first[i] + shift[i] * share);
+        let mut scatter = [[0.0; D]; D];
+        for row in rows {
+            let difference: [f64; D] = std::array::from_fn(|i| row[i] - mean[i]);
+            for i in 0..D {
+                for j in 0..D {
+                    scatter[i][j] += difference[i] * difference[j];
+                }
+            }
+        }
+        Self { count: rows.len(), mean, residue: [0.0; D], scatter, is_sound: true }
+    }
+
     /// The value at the rounded means of the plane through the true ones that has these slopes.
     pub(crate) fn value_at_means<const P: usize>(&self, slopes: &[f64; P]) -> f64 {
         const { assert!(P + 1 == D, "the last column is the target") };

@@ -30,7 +30,7 @@ pub struct Solution<const P: usize> {
 
 /// Squared distance from the span of other columns, relative to a column's squared length, above
 /// which a column is clearly apart, and below which it clearly depends on them.
-const APART: f64 = 1e-6;
+pub(crate) const APART: f64 = 1e-6;
 const CLEARLY_DEPENDENT: f64 = 1e-13;
 
 /// A gradient this small, for a target and a column of about unit length, is rounding.
@@ -108,7 +108,7 @@ pub fn least_error<const P: usize>(
 }
 
 /// The columns that are not zero, as bits.
-fn usable<const P: usize>(problem: &NormalEquations<P>) -> u32 {
+pub(crate) fn usable<const P: usize>(problem: &NormalEquations<P>) -> u32 {
     (0..P).fold(0, |mask, i| mask | u32::from(problem.gram[i][i] > 0.0) << i)
 }
 
@@ -186,12 +186,13 @@ fn certified<const P: usize>(
 /// Normal equations of some columns after elimination from the top.
 ///
 /// The units of columns and target do not matter to it.
-struct Elimination<const P: usize> {
-    mask: u32,
+pub(crate) struct Elimination<const P: usize> {
+    /// The columns, as bits.
+    pub(crate) mask: u32,
     /// Whole rows, without the columns above each.
-    rows: [[f64; P]; P],
-    rhs: [f64; P],
-    per_pivot: [f64; P],
+    pub(crate) rows: [[f64; P]; P],
+    pub(crate) rhs: [f64; P],
+    pub(crate) per_pivot: [f64; P],
     /// Least squared distance of a column from the span of those before it, relative to its own
     /// squared length; where that is no more than [`DEPENDENT`], nothing else has a meaning.
     independence: f64,
@@ -199,48 +200,52 @@ struct Elimination<const P: usize> {
 
 impl<const P: usize> Elimination<P> {
     /// Eliminates the columns of `mask`; the others stay out.
-    fn of(problem: &NormalEquations<P>, mask: u32) -> Self {
+    pub(crate) fn of(problem: &NormalEquations<P>, mask: u32) -> Self {
         Self::with_ridge(problem, mask, 0.0)
     }
 
     fn with_ridge(problem: &NormalEquations<P>, mask: u32, ridge: f64) -> Self {
-        let NormalEquations { gram, rhs, .. } = problem;
-        let mut rows = *gram;
-        let mut rhs = *rhs;
-        let mut per_pivot = [0.0; P];
-        let mut independence = f64::INFINITY;
+        let gram = &problem.gram;
+        let mut face = Self {
+            mask,
+            rows: *gram,
+            rhs: problem.rhs,
+            per_pivot: [0.0; P],
+            independence: f64::INFINITY,
+        };
         if ridge > 0.0 {
             for i in bits(mask) {
-                rows[i][i] *= 1.0 + ridge * f64::from(mask.count_ones() + 1);
+                face.rows[i][i] *= 1.0 + ridge * f64::from(mask.count_ones() + 1);
             }
         }
         let mut below = mask;
         for i in bits(mask) {
-            let (row, known) = (rows[i], rhs[i]);
+            let (row, known) = (face.rows[i], face.rhs[i]);
             let relative = row[i] / gram[i][i];
             if relative <= DEPENDENT || relative.is_nan() {
-                independence = relative.max(0.0);
+                face.independence = relative.max(0.0);
                 break;
             }
-            independence = independence.min(relative);
-            per_pivot[i] = 1.0 / row[i];
+            face.independence = face.independence.min(relative);
+            let per_pivot = 1.0 / row[i];
+            face.per_pivot[i] = per_pivot;
             below &= below - 1;
             for j in bits(below) {
-                let factor = rows[j][i] * per_pivot[i];
-                for (entry, above) in rows[j].iter_mut().zip(&row) {
+                let factor = face.rows[j][i] * per_pivot;
+                for (entry, above) in face.rows[j].iter_mut().zip(&row) {
                     *entry -= factor * above;
                 }
-                rhs[j] -= factor * known;
+                face.rhs[j] -= factor * known;
             }
         }
-        Self { mask, rows, rhs, per_pivot, independence }
+        face
     }
 
     fn is_independent(&self) -> bool {
         self.independence > DEPENDENT
     }
 
-    fn is_apart(&self) -> bool {
+    pub(crate) fn is_apart(&self) -> bool {
         self.independence > APART
     }
 
@@ -476,7 +481,7 @@ fn per_root(value: f64) -> f64 {
 }
 
 /// The positions of the bits of `mask`, ascending.
-fn bits(mut mask: u32) -> impl Iterator<Item = usize> + Clone {
+pub(crate) fn bits(mut mask: u32) -> impl Iterator<Item = usize> + Clone {
     std::iter::from_fn(move || {
         let position = mask.trailing_zeros();
         mask &= mask.wrapping_sub(1);

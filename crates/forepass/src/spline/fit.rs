@@ -267,12 +267,10 @@ impl<const P: usize, const D: usize> Spline<P, D> {
         }
     }
 
-    fn learn<'a>(&mut self, retained: impl Iterator<Item = &'a Observation> + Clone) {
+    fn learn<'a>(&mut self, retained: impl Iterator<Item = &'a Observation>) {
         let previous = self.epoch.as_ref().map(|epoch| &epoch.basis);
-        let (basis, fitted) =
-            learn::<P, D>(&mut self.search, retained.clone(), self.knots_per_axis, previous);
-        let mut moments = Moments::default();
-        moments.rebuild(retained.map(|observation| row_at(&basis, observation)));
+        let (basis, moments, fitted) =
+            learn::<P, D>(&mut self.search, retained, self.knots_per_axis, previous);
         let used = fitted.as_ref().map_or(0, |fitted| fitted.used);
         let model = fitted.map(|fitted| fitted.model);
         self.epoch = Some(Epoch { basis, moments, model, used, clock: 0 });

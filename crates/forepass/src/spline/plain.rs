@@ -10,11 +10,11 @@ use crate::workload::FEATURES;
 /// Searches for knots over rows and fits the spline there, as a store does at its first search.
 pub fn search_knots(rows: &[Observation], knots_per_axis: usize) -> Option<SplineModel> {
     let searched = if knots_per_axis > 2 {
-        learn::<8, 9>(&mut Search::new(rows.len()), rows.iter(), knots_per_axis, None)
+        learn::<8, 9>(&mut Search::new(rows.len()), rows.iter(), knots_per_axis, None).2
     } else {
-        learn::<6, 7>(&mut Search::new(rows.len()), rows.iter(), knots_per_axis, None)
+        learn::<6, 7>(&mut Search::new(rows.len()), rows.iter(), knots_per_axis, None).2
     };
-    Some(searched.1?.model)
+    Some(searched?.model)
 }
 
 /// As [`search_knots`], by refitting every candidate from the rows: slow and obvious.

@@ -3,11 +3,8 @@
 //! They are carried from one candidate to the next and only ever grow by terms of one sign or start
 //! from the near end, so they keep their digits where a segment is short.
 
-use super::basis::Basis;
-use super::fit::row_at;
 use crate::moments::{Centred, ROUNDING, is_constant};
 use crate::nnls::NormalEquations;
-use crate::retention::Observation;
 
 /// Sums of one moving column with all fixed ones, for one candidate.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -16,7 +13,7 @@ pub(super) struct ColumnSums<const D: usize> {
     sum: f64,
     square: f64,
     /// Of its products with each fixed column and with latency, those centred.
-    with: [f64; D],
+    pub(super) with: [f64; D],
 }
 
 /// The sums that move a knot along one axis.
@@ -47,12 +44,12 @@ impl<const D: usize> AxisSums<D> {
         }
     }
 
+    /// Takes in the rows along an axis: their loads and their columns, in this order.
     pub(super) fn sum(
         &mut self,
-        rows: &[Observation],
+        loads: impl Fn(usize) -> f64,
+        columns: &[[f64; D]],
         order: &[usize],
-        basis: &Basis,
-        axis: usize,
         statistics: &Centred<D>,
     ) {
         self.fixed = (0..D - 1).fold(0, |mask, i| {
@@ -62,9 +59,8 @@ impl<const D: usize> AxisSums<D> {
         self.x.clear();
         self.columns.clear();
         for &row in order {
-            self.x.push(rows[row].features[axis] / basis.axes[axis].scale());
-            let columns: [f64; D] = row_at(basis, &rows[row]);
-            self.columns.push(std::array::from_fn(|i| columns[i] - statistics.mean[i]));
+            self.x.push(loads(row));
+            self.columns.push(std::array::from_fn(|i| columns[row][i] - statistics.mean[i]));
         }
         self.beyond.clear();
         self.beyond.resize(order.len() + 1, [0.0; D]);
@@ -120,7 +116,7 @@ impl<const D: usize> AxisSums<D> {
     }
 
     /// The two moving columns at a candidate `width` beyond the first one's start.
-    fn moved(&self, candidate: usize, width: f64) -> Moved<'_, D> {
+    pub(super) fn moved(&self, candidate: usize, width: f64) -> Moved<'_, D> {
         let columns = [&self.before[candidate], &self.after[candidate]];
         let [before, after] = columns;
         let share = 1.0 / self.x.len() as f64;
@@ -138,10 +134,8 @@ impl<const D: usize> AxisSums<D> {
         &self,
         statistics: &mut Centred<D>,
         segment: usize,
-        candidate: usize,
-        width: f64,
+        moved: &Moved<'_, D>,
     ) {
-        let moved = self.moved(candidate, width);
         for (side, sums) in moved.columns.into_iter().enumerate() {
             let column = segment + side;
             statistics.mean[column] = moved.means[side];
@@ -156,16 +150,13 @@ impl<const D: usize> AxisSums<D> {
         }
     }
 
-    /// Puts the knot between `segment` and the next one at a candidate, `width` beyond the
-    /// segment's start.
+    /// Puts the knot between `segment` and the next one where the two moved with it.
     pub(super) fn move_knot<const P: usize>(
         &self,
         problem: &mut NormalEquations<P>,
         segment: usize,
-        candidate: usize,
-        width: f64,
+        moved: &Moved<'_, D>,
     ) {
-        let moved = self.moved(candidate, width);
         for (side, sums) in moved.columns.into_iter().enumerate() {
             let column = segment + side;
             for i in 0..P {
@@ -194,12 +185,12 @@ impl<const D: usize> AxisSums<D> {
 }
 
 /// The segments before and after a moved knot.
-struct Moved<'a, const D: usize> {
-    columns: [&'a ColumnSums<D>; 2],
+pub(super) struct Moved<'a, const D: usize> {
+    pub(super) columns: [&'a ColumnSums<D>; 2],
     means: [f64; 2],
-    scatters: [f64; 2],
+    pub(super) scatters: [f64; 2],
     /// Scatter of the two together.
-    between: f64,
+    pub(super) between: f64,
 }
 
 impl<const D: usize> ColumnSums<D> {

@@ -7,9 +7,11 @@ use super::*;
 
 fn same_knots(rows: &[Observation], knots: usize, previous: Option<&Basis>) -> Basis {
     let (fast, fitted) = if knots > 2 {
-        learn::<8, 9>(&mut Search::default(), rows.iter(), knots, previous)
+        let found = learn::<8, 9>(&mut Search::default(), rows.iter(), knots, previous);
+        (found.0, found.2)
     } else {
-        learn::<6, 7>(&mut Search::default(), rows.iter(), knots, previous)
+        let found = learn::<6, 7>(&mut Search::default(), rows.iter(), knots, previous);
+        (found.0, found.2)
     };
     let (plain, plainly) = learn_plainly(rows, knots, previous);
     assert_eq!(fast, plain);
