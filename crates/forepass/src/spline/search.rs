@@ -202,7 +202,9 @@ impl<const D: usize> Search<D> {
         self.axis.sweep_up(candidates, left);
         self.axis.sweep_down(candidates, right);
         let (mut problem, _) = statistics.regression::<P>(|_| 1.0);
-        let mut bound = Bound::of(&problem, best.used, 0b11 << segment);
+        // Neighbouring candidates mostly use the same columns.
+        let mut likely = best.used;
+        let mut bound = Bound::of(&problem, likely, 0b11 << segment);
         let mut accepted = None;
         for (index, &candidate) in candidates.iter().enumerate() {
             let moved = self.axis.moved(index, candidate - left);
@@ -211,12 +213,14 @@ impl<const D: usize> Search<D> {
                 continue;
             }
             self.axis.move_knot(&mut problem, segment, &moved);
-            if let Some((sse, used)) = nnls::least_error(&problem, best.used) {
-                if sse < best.sse - margin {
-                    bound = Bound::of(&problem, used, 0b11 << segment);
-                    (best.sse, best.used) = (sse, used);
-                    accepted = Some(index);
-                }
+            let Some((sse, used)) = nnls::least_error(&problem, likely) else { continue };
+            if used != likely {
+                likely = used;
+                bound = Bound::of(&problem, likely, 0b11 << segment);
+            }
+            if sse < best.sse - margin {
+                (best.sse, best.used) = (sse, used);
+                accepted = Some(index);
             }
         }
         if let Some(index) = accepted {
