@@ -84,7 +84,7 @@ pub fn solve_from<const P: usize>(
     // Where no column depends on others there is one optimum, however it is found.
     let quick = exchanged(problem, start).and_then(|(solution, mut independence)| {
         if solution.used != usable {
-            independence = Elimination::of(problem, usable).independence;
+            independence = Elimination::of(&problem.gram, usable).independence;
         }
         let is_decided = independence > APART;
         (independence > DEPENDENT).then_some(Solution { is_decided, ..solution })
@@ -120,13 +120,12 @@ fn exchanged<const P: usize>(
 ) -> Option<(Solution<P>, f64)> {
     const EXCHANGES: usize = 8;
     for _ in 0..EXCHANGES {
-        let elimination = Elimination::of(problem, mask);
-        let Elimination { independence, .. } = elimination;
-        if independence <= DEPENDENT {
+        let face = Elimination::of(&problem.gram, mask);
+        if !face.is_independent() {
             return None;
         }
-        match certified(problem, mask, elimination.optimum()) {
-            Ok(solution) => return Some((solution, independence)),
+        match certified(problem, mask, face.optimum(&problem.rhs)) {
+            Ok(solution) => return Some((solution, face.independence)),
             Err(0) => return None,
             Err(exchange) => mask ^= exchange,
         }
@@ -183,16 +182,15 @@ fn certified<const P: usize>(
     if sse.is_finite() { Ok(solution) } else { Err(0) }
 }
 
-/// Normal equations of some columns after elimination from the top.
+/// The products of some columns after elimination from the top.
 ///
 /// The units of columns and target do not matter to it.
 pub(crate) struct Elimination<const P: usize> {
     /// The columns, as bits.
-    pub(crate) mask: u32,
+    mask: u32,
     /// Whole rows, without the columns above each.
-    pub(crate) rows: [[f64; P]; P],
-    pub(crate) rhs: [f64; P],
-    pub(crate) per_pivot: [f64; P],
+    rows: [[f64; P]; P],
+    per_pivot: [f64; P],
     /// Least squared distance of a column from the span of those before it, relative to its own
     /// squared length; where that is no more than [`DEPENDENT`], nothing else has a meaning.
     independence: f64,
@@ -200,45 +198,61 @@ pub(crate) struct Elimination<const P: usize> {
 
 impl<const P: usize> Elimination<P> {
     /// Eliminates the columns of `mask`; the others stay out.
-    pub(crate) fn of(problem: &NormalEquations<P>, mask: u32) -> Self {
-        Self::with_ridge(problem, mask, 0.0)
+    pub(crate) fn of(gram: &[[f64; P]; P], mask: u32) -> Self {
+        Self::with_ridge(gram, mask, 0.0)
     }
 
-    fn with_ridge(problem: &NormalEquations<P>, mask: u32, ridge: f64) -> Self {
-        let gram = &problem.gram;
-        let mut face = Self {
-            mask,
-            rows: *gram,
-            rhs: problem.rhs,
-            per_pivot: [0.0; P],
-            independence: f64::INFINITY,
-        };
+    #[inline]
+    fn with_ridge(gram: &[[f64; P]; P], mask: u32, ridge: f64) -> Self {
+        let mut face =
+            Self { mask, rows: *gram, per_pivot: [0.0; P], independence: f64::INFINITY };
         if ridge > 0.0 {
             for i in bits(mask) {
                 face.rows[i][i] *= 1.0 + ridge * f64::from(mask.count_ones() + 1);
             }
         }
-        let mut below = mask;
-        for i in bits(mask) {
-            let (row, known) = (face.rows[i], face.rhs[i]);
+        for i in (0..P).filter(|i| mask >> i & 1 == 1) {
+            let row = face.rows[i];
             let relative = row[i] / gram[i][i];
             if relative <= DEPENDENT || relative.is_nan() {
                 face.independence = relative.max(0.0);
                 break;
             }
             face.independence = face.independence.min(relative);
-            let per_pivot = 1.0 / row[i];
-            face.per_pivot[i] = per_pivot;
-            below &= below - 1;
-            for j in bits(below) {
-                let factor = face.rows[j][i] * per_pivot;
+            face.per_pivot[i] = 1.0 / row[i];
+            for j in (i + 1..P).filter(|j| mask >> j & 1 == 1) {
+                let factor = row[j] * face.per_pivot[i];
                 for (entry, above) in face.rows[j].iter_mut().zip(&row) {
                     *entry -= factor * above;
                 }
-                face.rhs[j] -= factor * known;
             }
         }
         face
+    }
+
+    /// Takes the columns, from the top, out of a vector of products with all columns: calls `take`
+    /// with each column, what was left of its product then, and its price without those below.
+    pub(crate) fn reduce(&self, products: &mut [f64; P], mut take: impl FnMut(usize, f64, f64)) {
+        for i in (0..P).filter(|i| self.mask >> i & 1 == 1) {
+            let (left, price) = (products[i], products[i] * self.per_pivot[i]);
+            for (product, above) in products.iter_mut().zip(&self.rows[i]) {
+                *product -= price * above;
+            }
+            take(i, left, price);
+        }
+    }
+
+    /// The unconstrained optimum of the columns, the others zero.
+    fn optimum(&self, rhs: &[f64; P]) -> [f64; P] {
+        let mut prices = [0.0; P];
+        self.reduce(&mut { *rhs }, |i, _, price| prices[i] = price);
+        let mut x = [0.0; P];
+        for i in (0..P).rev().filter(|i| self.mask >> i & 1 == 1) {
+            // Columns above are still zero.
+            let below = (0..P).fold(0.0, |below, k| below + self.rows[i][k] * x[k]);
+            x[i] = prices[i] - below * self.per_pivot[i];
+        }
+        x
     }
 
     fn is_independent(&self) -> bool {
@@ -247,17 +261,6 @@ impl<const P: usize> Elimination<P> {
 
     pub(crate) fn is_apart(&self) -> bool {
         self.independence > APART
-    }
-
-    /// The unconstrained optimum of the columns, the others zero.
-    fn optimum(&self) -> [f64; P] {
-        let mut x = [0.0; P];
-        for i in (0..P).rev().filter(|i| self.mask >> i & 1 == 1) {
-            // Columns above are still zero.
-            let known = (0..P).fold(self.rhs[i], |known, k| known - self.rows[i][k] * x[k]);
-            x[i] = known * self.per_pivot[i];
-        }
-        x
     }
 }
 
@@ -272,7 +275,7 @@ pub fn solve_face<const P: usize>(
 ) -> Option<Solution<P>> {
     let unit = UnitProblem::of(problem)?;
     let face = unit.face(mask, ridge)?;
-    let (x, is_decided) = (face.optimum(), face.is_apart());
+    let (x, is_decided) = (face.optimum(&unit.problem.rhs), face.is_apart());
     unit.solution(&Point { x, used: mask, is_decided, ..Point::default() })
 }
 
@@ -340,11 +343,11 @@ impl<const P: usize> UnitProblem<P> {
                 return self.is_optimal(&point).then_some(point);
             };
             let trial = point.used | 1 << entering;
-            let face = Elimination::of(&self.problem, trial);
+            let face = Elimination::of(&self.problem.gram, trial);
             if face.is_independent() {
                 point.is_decided &= face.is_apart();
                 let before = point.used;
-                self.step(&mut point, trial, face.optimum())?;
+                self.step(&mut point, trial, face.optimum(&self.problem.rhs))?;
                 point.ridged = false;
                 if before & !point.used != 0 {
                     // What depended on columns that have left may enter again.
@@ -356,7 +359,7 @@ impl<const P: usize> UnitProblem<P> {
                 continue;
             }
             point.is_decided &= face.independence <= CLEARLY_DEPENDENT;
-            match self.face(trial, ridge).map(|face| face.optimum()) {
+            match self.face(trial, ridge).map(|face| face.optimum(&self.problem.rhs)) {
                 Some(x)
                     if ridge > 0.0
                         && bits(trial).all(|i| x[i] > 0.0)
@@ -405,7 +408,7 @@ impl<const P: usize> UnitProblem<P> {
                 x[i] = 0.0;
             }
             trial &= !leaving;
-            optimum = self.face(trial, 0.0)?.optimum();
+            optimum = self.face(trial, 0.0)?.optimum(&self.problem.rhs);
         }
         point.x = optimum;
         point.used = trial;
@@ -413,7 +416,7 @@ impl<const P: usize> UnitProblem<P> {
     }
 
     fn face(&self, mask: u32, ridge: f64) -> Option<Elimination<P>> {
-        let face = Elimination::with_ridge(&self.problem, mask, ridge);
+        let face = Elimination::with_ridge(&self.problem.gram, mask, ridge);
         face.is_independent().then_some(face)
     }
 
@@ -425,7 +428,7 @@ impl<const P: usize> UnitProblem<P> {
             let Some(face) = self.face(mask, 0.0) else {
                 continue;
             };
-            let x = face.optimum();
+            let x = face.optimum(&self.problem.rhs);
             let sse = self.sse(&x);
             if x.iter().all(|&value| value >= 0.0) && sse < best_sse - GRADIENT_TOLERANCE {
                 let is_decided = face.is_apart();

@@ -9,6 +9,8 @@ use crate::nnls::{APART, Elimination, NormalEquations, bits, usable};
 /// The columns that stay, with those in use eliminated.
 pub(super) struct Bound<const P: usize> {
     in_use: Elimination<P>,
+    /// What is left of the products of each with the target when its turn comes.
+    rhs: [f64; P],
     /// Columns that stay but are not in use, and how the error would fall along each.
     others: u32,
     gradient: [f64; P],
@@ -19,18 +21,16 @@ pub(super) struct Bound<const P: usize> {
 impl<const P: usize> Bound<P> {
     /// `None` where the columns of `used` nearly depend on each other.
     pub(super) fn of(problem: &NormalEquations<P>, used: u32, moving: u32) -> Option<Self> {
-        let in_use = Elimination::of(problem, used & !moving);
-        let mut gradient = problem.rhs;
-        let mut error = problem.target;
-        for i in bits(used & !moving) {
-            let price = in_use.rhs[i] * in_use.per_pivot[i];
-            error -= price * in_use.rhs[i];
-            for (gradient, product) in gradient.iter_mut().zip(&in_use.rows[i]) {
-                *gradient -= price * product;
-            }
-        }
+        let in_use = Elimination::of(&problem.gram, used & !moving);
+        let (mut gradient, mut error) = (problem.rhs, problem.target);
+        let mut rhs = [0.0; P];
+        in_use.reduce(&mut gradient, |i, left, price| {
+            rhs[i] = left;
+            error -= left * price;
+        });
         in_use.is_apart().then_some(Self {
             in_use,
+            rhs,
             others: usable(problem) & !used & !moving,
             gradient,
             error,
@@ -45,18 +45,17 @@ impl<const P: usize> Bound<P> {
         let mut rhs = columns.map(|sums| sums.with[P]);
         let mut products: [[f64; P]; 2] =
             columns.map(|sums| std::array::from_fn(|i| sums.with[i]));
-        for i in bits(self.in_use.mask) {
-            let known = [products[0][i], products[1][i]];
-            let prices = known.map(|product| product * self.in_use.per_pivot[i]);
-            between -= known[0] * prices[1];
-            for side in 0..2 {
-                scatters[side] -= known[side] * prices[side];
-                rhs[side] -= prices[side] * self.in_use.rhs[i];
-                for (product, above) in products[side].iter_mut().zip(&self.in_use.rows[i]) {
-                    *product -= prices[side] * above;
-                }
-            }
-        }
+        let mut first = [0.0; P];
+        self.in_use.reduce(&mut products[0], |i, left, price| {
+            first[i] = left;
+            scatters[0] -= left * price;
+            rhs[0] -= price * self.rhs[i];
+        });
+        self.in_use.reduce(&mut products[1], |i, left, price| {
+            between -= first[i] * price;
+            scatters[1] -= left * price;
+            rhs[1] -= price * self.rhs[i];
+        });
         let determinant = scatters[0] * scatters[1] - between * between;
         let is_apart = scatters[0] > APART * whole[0]
             && scatters[1] > APART * whole[1]
