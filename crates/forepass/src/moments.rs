@@ -197,11 +197,12 @@ impl<const D: usize> Moments<D> {
             let (products, beyond) = (&self.products[apart], &sums.as_flattened()[apart..][..D]);
             let scatter: [f64; D] =
                 std::array::from_fn(|i| products.total(i) - sums[0][i] * beyond[i] * share);
-            for i in 0..D {
-                let j = if i + apart < D { i + apart } else { i + apart - D };
+            let mut place = |i: usize, j: usize| {
                 centred.scatter[i][j] = scatter[i];
                 centred.scatter[j][i] = scatter[i];
-            }
+            };
+            (0..D - apart).for_each(|i| place(i, i + apart));
+            (0..apart).for_each(|j| place(j + D - apart, j));
         }
         for i in 0..D {
             let scatter = centred.scatter[i][i];
@@ -301,20 +302,19 @@ impl<const D: usize> Centred<D> {
         unit: impl Fn(usize) -> f64,
     ) -> (NormalEquations<P>, bool) {
         const { assert!(P + 1 == D, "the last column is the target") };
-        let mut problem =
-            NormalEquations { gram: [[0.0; P]; P], rhs: [0.0; P], target: self.scatter[P][P] };
-        let mut active = [false; P];
+        let row = |i: usize| std::array::from_fn(|j| self.scatter[i][j]);
+        let mut problem = NormalEquations {
+            gram: std::array::from_fn(row),
+            rhs: row(P),
+            target: self.scatter[P][P],
+        };
         let mut all_clear = true;
         for i in 0..P {
             let (scatter, deviation) = (self.scatter[i][i], ROUNDING * unit(i));
             let is_constant = |factor: f64| is_constant(factor * scatter, deviation, self.count);
-            active[i] = !is_constant(1.0);
             all_clear &= is_constant(100.0) || !is_constant(0.01);
-        }
-        for i in (0..P).filter(|&i| active[i]) {
-            problem.rhs[i] = self.scatter[i][P];
-            for j in (0..P).filter(|&j| active[j]) {
-                problem.gram[i][j] = self.scatter[i][j];
+            if is_constant(1.0) {
+                problem.leave_out(i);
             }
         }
         (problem, all_clear)

@@ -14,6 +14,17 @@ pub struct NormalEquations<const P: usize> {
     pub target: f64,
 }
 
+impl<const P: usize> NormalEquations<P> {
+    /// Makes a column one of zeros.
+    pub(crate) fn leave_out(&mut self, column: usize) {
+        self.rhs[column] = 0.0;
+        self.gram[column] = [0.0; P];
+        for row in &mut self.gram {
+            row[column] = 0.0;
+        }
+    }
+}
+
 /// A minimiser over nonnegative coefficients.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Solution<const P: usize> {

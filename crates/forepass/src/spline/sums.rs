@@ -24,8 +24,8 @@ pub(super) struct AxisSums<const D: usize> {
     columns: Vec<[f64; D]>,
     /// Columns that vary, as bits.
     fixed: u32,
-    /// Sums of the columns from each row to the end.
-    beyond: Vec<[f64; D]>,
+    /// Sums of the columns of the last rows: of none, of the last, of the last two, ...
+    last: Vec<[f64; D]>,
     /// For each candidate, the segment that ends at it and the one that starts there.
     before: Vec<ColumnSums<D>>,
     after: Vec<ColumnSums<D>>,
@@ -38,7 +38,7 @@ impl<const D: usize> AxisSums<D> {
             x: Vec::with_capacity(rows),
             columns: Vec::with_capacity(rows),
             fixed: 0,
-            beyond: Vec::with_capacity(rows + 1),
+            last: Vec::with_capacity(rows + 1),
             before: Vec::with_capacity(candidates),
             after: Vec::with_capacity(candidates),
         }
@@ -56,19 +56,20 @@ impl<const D: usize> AxisSums<D> {
             let varies = !is_constant(statistics.scatter[i][i], ROUNDING, statistics.count);
             mask | u32::from(varies) << i
         });
+        let centred = |row: &usize| std::array::from_fn(|i| columns[*row][i] - statistics.mean[i]);
         self.x.clear();
+        self.x.extend(order.iter().map(|&row| loads(row)));
         self.columns.clear();
-        for &row in order {
-            self.x.push(loads(row));
-            self.columns.push(std::array::from_fn(|i| columns[row][i] - statistics.mean[i]));
-        }
-        self.beyond.clear();
-        self.beyond.resize(order.len() + 1, [0.0; D]);
-        for index in (0..order.len()).rev() {
+        self.columns.extend(order.iter().map(centred));
+        self.last.clear();
+        let mut sums = [0.0; D];
+        self.last.push(sums);
+        self.last.extend(self.columns.iter().rev().map(|columns| {
             for i in 0..D {
-                self.beyond[index][i] = self.beyond[index + 1][i] + self.columns[index][i];
+                sums[i] += columns[i];
             }
-        }
+            sums
+        }));
     }
 
     /// The segment from `left` to each candidate, from the nearest on: rows beyond the candidate
@@ -83,8 +84,8 @@ impl<const D: usize> AxisSums<D> {
                 sums.grow(&self.columns[passed], 1.0, self.x[passed] - at, at - left);
                 passed += 1;
             }
-            let rest = (self.x.len() - passed) as f64;
-            sums.grow(&self.beyond[passed], rest, candidate - at, at - left);
+            let rest = self.x.len() - passed;
+            sums.grow(&self.last[rest], rest as f64, candidate - at, at - left);
             at = candidate;
             self.before.push(sums);
         }
@@ -99,11 +100,12 @@ impl<const D: usize> AxisSums<D> {
         let mut at = right;
         for &candidate in candidates.iter().rev() {
             // Every row that is in gains the same, so the square gains twice that times the sum.
-            let (step, count) = (at - candidate, (self.x.len() - entered) as f64);
+            let (step, rest) = (at - candidate, self.x.len() - entered);
+            let count = rest as f64;
             sums.square += step * (2.0 * sums.sum + step * count);
             sums.sum += step * count;
             for i in 0..D {
-                sums.with[i] += step * self.beyond[entered][i];
+                sums.with[i] += step * self.last[rest][i];
             }
             while entered > 0 && self.x[entered - 1] > candidate {
                 entered -= 1;
@@ -174,11 +176,7 @@ impl<const D: usize> AxisSums<D> {
             let column = segment + side;
             problem.gram[column][column] = scatter;
             if is_constant(scatter, ROUNDING, self.x.len()) {
-                problem.rhs[column] = 0.0;
-                for i in 0..P {
-                    problem.gram[column][i] = 0.0;
-                    problem.gram[i][column] = 0.0;
-                }
+                problem.leave_out(column);
             }
         }
     }
