@@ -178,6 +178,7 @@ impl<const D: usize> Moments<D> {
     }
 
     /// The statistics about the means.
+    #[inline]
     pub fn centred(&self) -> Centred<D> {
         let share = 1.0 / self.count.max(1) as f64;
         let mut centred = Centred {
@@ -197,12 +198,11 @@ impl<const D: usize> Moments<D> {
             let (products, beyond) = (&self.products[apart], &sums.as_flattened()[apart..][..D]);
             let scatter: [f64; D] =
                 std::array::from_fn(|i| products.total(i) - sums[0][i] * beyond[i] * share);
-            let mut place = |i: usize, j: usize| {
+            for i in 0..D {
+                let j = if i + apart < D { i + apart } else { i + apart - D };
                 centred.scatter[i][j] = scatter[i];
                 centred.scatter[j][i] = scatter[i];
-            };
-            (0..D - apart).for_each(|i| place(i, i + apart));
-            (0..apart).for_each(|j| place(j + D - apart, j));
+            }
         }
         for i in 0..D {
             let scatter = centred.scatter[i][i];

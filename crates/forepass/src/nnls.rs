@@ -215,8 +215,7 @@ impl<const P: usize> Elimination<P> {
 
     #[inline]
     fn with_ridge(gram: &[[f64; P]; P], mask: u32, ridge: f64) -> Self {
-        let mut face =
-            Self { mask, rows: *gram, per_pivot: [0.0; P], independence: f64::INFINITY };
+        let mut face = Self { mask, rows: *gram, per_pivot: [0.0; P], independence: f64::INFINITY };
         if ridge > 0.0 {
             for i in bits(mask) {
                 face.rows[i][i] *= 1.0 + ridge * f64::from(mask.count_ones() + 1);
@@ -457,7 +456,9 @@ impl<const P: usize> UnitProblem<P> {
 
     /// Squared error at `x`, the squared target being about one.
     fn sse(&self, x: &[f64; P]) -> f64 {
-        (0..P).fold(self.problem.target, |sse, i| sse - x[i] * (self.problem.rhs[i] + self.gradient(x, i)))
+        (0..P).fold(self.problem.target, |sse, i| {
+            sse - x[i] * (self.problem.rhs[i] + self.gradient(x, i))
+        })
     }
 
     /// Karush, Kuhn and Tucker: no column in use can be improved, none at zero should rise.

@@ -43,8 +43,7 @@ impl<const P: usize> Bound<P> {
         let Moved { columns, mut scatters, mut between, .. } = *moved;
         let whole = scatters;
         let mut rhs = columns.map(|sums| sums.with[P]);
-        let mut products: [[f64; P]; 2] =
-            columns.map(|sums| std::array::from_fn(|i| sums.with[i]));
+        let mut products: [[f64; P]; 2] = columns.map(|sums| std::array::from_fn(|i| sums.with[i]));
         let mut first = [0.0; P];
         self.in_use.reduce(&mut products[0], |i, left, price| {
             first[i] = left;
@@ -74,9 +73,8 @@ impl<const P: usize> Bound<P> {
             x = [0.0; 2];
             x[side] = rhs[side].max(0.0) / scatters[side];
         }
-        let is_optimal = bits(self.others).all(|i| {
-            self.gradient[i] <= x[0] * products[0][i] + x[1] * products[1][i]
-        });
+        let is_optimal = bits(self.others)
+            .all(|i| self.gradient[i] <= x[0] * products[0][i] + x[1] * products[1][i]);
         let error = self.error - x[0] * rhs[0] - x[1] * rhs[1];
         (is_optimal && error.is_finite()).then_some(error)
     }

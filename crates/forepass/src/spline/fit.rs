@@ -53,6 +53,7 @@ impl SplineModel {
 }
 
 /// A spline fitted to statistics of rows at a basis.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Fitted {
     pub(super) model: SplineModel,
     pub(super) sse: f64,
@@ -135,8 +136,7 @@ pub struct SplineDiagnostics {
 struct Epoch<const D: usize> {
     basis: Basis,
     moments: Moments<D>,
-    model: Option<SplineModel>,
-    used: u32,
+    fitted: Option<Fitted>,
     /// Insertions and evictions since the search, or the last rebuild that was scheduled.
     clock: u64,
 }
@@ -237,7 +237,7 @@ impl<const P: usize, const D: usize> Spline<P, D> {
     }
 
     fn model(&self) -> Option<&SplineModel> {
-        self.epoch.as_ref()?.model.as_ref()
+        self.epoch.as_ref()?.fitted.as_ref().map(|fitted| &fitted.model)
     }
 
     fn monitor(&mut self, observation: &Observation) {
@@ -271,9 +271,7 @@ impl<const P: usize, const D: usize> Spline<P, D> {
         let previous = self.epoch.as_ref().map(|epoch| &epoch.basis);
         let (basis, moments, fitted) =
             learn::<P, D>(&mut self.search, retained, self.knots_per_axis, previous);
-        let used = fitted.as_ref().map_or(0, |fitted| fitted.used);
-        let model = fitted.map(|fitted| fitted.model);
-        self.epoch = Some(Epoch { basis, moments, model, used, clock: 0 });
+        self.epoch = Some(Epoch { basis, moments, fitted, clock: 0 });
         self.schedule.searched();
     }
 
@@ -292,15 +290,14 @@ impl<const P: usize, const D: usize> Spline<P, D> {
             epoch.moments.rebuild(rows());
             statistics = epoch.moments.centred();
         }
-        let mut fitted = fit::<P, D>(&statistics, &basis, epoch.used);
-        if !rebuild && !fitted.as_ref().is_some_and(|fitted| fitted.is_decided) {
+        let used = epoch.fitted.as_ref().map_or(0, |fitted| fitted.used);
+        epoch.fitted = fit::<P, D>(&statistics, &basis, used);
+        if !rebuild && !epoch.fitted.as_ref().is_some_and(|fitted| fitted.is_decided) {
             self.rebuilds = self.rebuilds.saturating_add(1);
             self.fallbacks = self.fallbacks.saturating_add(1);
             epoch.moments.rebuild(rows());
-            fitted = fit::<P, D>(&epoch.moments.centred(), &basis, epoch.used);
+            epoch.fitted = fit::<P, D>(&epoch.moments.centred(), &basis, used);
         }
-        epoch.used = fitted.as_ref().map_or(0, |fitted| fitted.used);
-        epoch.model = fitted.map(|fitted| fitted.model);
     }
 
     fn diagnostics(&self) -> SplineDiagnostics {
