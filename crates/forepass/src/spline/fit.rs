@@ -146,9 +146,9 @@ struct Epoch<const D: usize> {
 #[non_exhaustive]
 pub enum SplineFit {
     /// Up to two knots an axis.
-    Narrow(Spline<6, 7>),
+    Narrow(Box<Spline<6, 7>>),
     /// Three.
-    Wide(Spline<8, 9>),
+    Wide(Box<Spline<8, 9>>),
 }
 
 /// The same call at either width.
@@ -170,10 +170,11 @@ impl SplineFit {
         min_observations: usize,
         rebuild_interval: Option<u64>,
     ) -> Self {
+        let (most, least) = (max_observations, min_observations);
         if params.knots_per_axis > 2 {
-            Self::Wide(Spline::new(params, max_observations, min_observations, rebuild_interval))
+            Self::Wide(Box::new(Spline::new(params, most, least, rebuild_interval)))
         } else {
-            Self::Narrow(Spline::new(params, max_observations, min_observations, rebuild_interval))
+            Self::Narrow(Box::new(Spline::new(params, most, least, rebuild_interval)))
         }
     }
 

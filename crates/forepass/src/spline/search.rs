@@ -226,7 +226,7 @@ impl<const D: usize> Search<D> {
         if let Some(index) = accepted {
             best.basis.axes[axis].place(knot, candidates[index]);
             let moved = self.axis.moved(index, candidates[index] - left);
-            self.axis.move_statistics(statistics, segment, &moved);
+            moved.move_statistics(statistics, segment);
             let basis = best.basis;
             self.lay_out(&basis);
         }

@@ -131,27 +131,6 @@ impl<const D: usize> AxisSums<D> {
         }
     }
 
-    /// What [`move_knot`](Self::move_knot) does to the problem, done to the statistics.
-    pub(super) fn move_statistics(
-        &self,
-        statistics: &mut Centred<D>,
-        segment: usize,
-        moved: &Moved<'_, D>,
-    ) {
-        for (side, sums) in moved.columns.into_iter().enumerate() {
-            let column = segment + side;
-            statistics.mean[column] = moved.means[side];
-            for i in 0..D {
-                statistics.scatter[column][i] = sums.with[i];
-                statistics.scatter[i][column] = sums.with[i];
-            }
-        }
-        for (side, scatter) in moved.scatters.into_iter().enumerate() {
-            statistics.scatter[segment + side][segment + side] = scatter;
-            statistics.scatter[segment + side][segment + 1 - side] = moved.between;
-        }
-    }
-
     /// Puts the knot between `segment` and the next one where the two moved with it.
     pub(super) fn move_knot<const P: usize>(
         &self,
@@ -189,6 +168,24 @@ pub(super) struct Moved<'a, const D: usize> {
     pub(super) scatters: [f64; 2],
     /// Scatter of the two together.
     pub(super) between: f64,
+}
+
+impl<const D: usize> Moved<'_, D> {
+    /// What [`AxisSums::move_knot`] does to the problem, done to the statistics.
+    pub(super) fn move_statistics(&self, statistics: &mut Centred<D>, segment: usize) {
+        for (side, sums) in self.columns.into_iter().enumerate() {
+            let column = segment + side;
+            statistics.mean[column] = self.means[side];
+            for i in 0..D {
+                statistics.scatter[column][i] = sums.with[i];
+                statistics.scatter[i][column] = sums.with[i];
+            }
+        }
+        for (side, scatter) in self.scatters.into_iter().enumerate() {
+            statistics.scatter[segment + side][segment + side] = scatter;
+            statistics.scatter[segment + side][segment + 1 - side] = self.between;
+        }
+    }
 }
 
 impl<const D: usize> ColumnSums<D> {
