@@ -1,7 +1,8 @@
 //! Forecasts how long an LLM engine's next forward pass will take, learning online from the
-//! forward-pass metrics (FPM) that engines publish.
+//! forward-pass metrics (FPM) that engines publish, and resolves how deep an engine speculates.
 
 pub mod batch;
+pub mod codes;
 pub mod config;
 pub mod error;
 pub mod forecast;
@@ -15,6 +16,7 @@ pub mod progress;
 mod quantile;
 pub mod replay;
 pub mod retention;
+pub mod speculation;
 pub mod spline;
 pub mod store;
 pub mod trace;
@@ -27,5 +29,6 @@ pub use forecast::{Forecast, Reason, Source};
 pub use metrics::{ForwardPassMetrics, QueuedRequests, ScheduledRequests};
 pub use model::{Diagnostics, ForwardPassModel, Observed};
 pub use progress::Progress;
+pub use speculation::resolve_speculation;
 pub use trace::{Iteration, ReadOptions, ReadSummary, TraceFormat, TraceReader};
 pub use workload::{FeatureWeights, Rejection, WorkerType, Workload, WorkloadKind};

@@ -9,6 +9,17 @@ const MAX_NEXTN: u32 = 5;
 impl ForwardPassPerfModelConfig {
     /// Checks what holds for a deployment whichever estimator serves it.
     pub(super) fn check_identity(&self) -> Result<()> {
+        self.check_deployment()?;
+        match &self.speculation {
+            Some(speculation) => {
+                speculation.check(&self.backend).map_err(|error| error.within("speculation"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Checks what holds for a deployment, but for what only its speculation scheme knows.
+    pub(super) fn check_deployment(&self) -> Result<()> {
         range::not_blank("model", &self.model)?;
         range::not_blank("system", &self.system)?;
         range::not_blank("backend", &self.backend)?;
@@ -72,7 +83,7 @@ impl ForwardPassPerfModelConfig {
                     format!("excludes nextn, which is {}: give one of them", self.nextn),
                 );
             }
-            speculation.check(&self.backend).map_err(|error| error.within("speculation"))?;
+            speculation.check_alone().map_err(|error| error.within("speculation"))?;
         }
         let Some(drafting) = self.drafting() else {
             return Ok(());
