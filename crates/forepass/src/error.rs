@@ -43,6 +43,26 @@ pub enum Error {
         /// What was found and what would be right.
         message: String,
     },
+    /// A speculation block cannot be resolved, or not replayed.
+    #[error("{}{message}", at(path))]
+    Speculation {
+        /// One of the [`codes`](crate::codes), such as `E_TREE`.
+        code: &'static str,
+        /// JSON path of the value, such as `params.num_speculative_tokens`.
+        path: String,
+        /// What was found and what would be right.
+        message: String,
+    },
+    /// An engine launch does not parse, contradicts itself or cannot be replayed.
+    #[error("{}{message}", at(path))]
+    Launch {
+        /// One of the [`codes`](crate::codes), such as `E_TOPOLOGY`.
+        code: &'static str,
+        /// JSON path of the value, such as `engine.block_size`.
+        path: String,
+        /// What was found and what would be right.
+        message: String,
+    },
     /// The caller asked a running replay to stop.
     #[error("the replay was cancelled")]
     Cancelled,
@@ -73,26 +93,48 @@ impl Error {
         Self::Trace { code, file: file.into(), line, message: message.into() }
     }
 
+    /// A fault of a speculation block, at a JSON path within it.
+    pub fn speculation(
+        code: &'static str,
+        path: impl Into<String>,
+        message: impl Into<String>,
+    ) -> Self {
+        Self::Speculation { code, path: path.into(), message: message.into() }
+    }
+
+    /// A fault of an engine launch at a JSON path (empty for the whole document).
+    pub fn launch(code: &'static str, path: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Launch { code, path: path.into(), message: message.into() }
+    }
+
     /// The same fault seen from an enclosing document: `prefix` is put before the path.
     #[must_use]
     pub fn within(self, prefix: &str) -> Self {
-        match self {
-            Self::Config { code, path, message } => {
-                Self::Config { code, path: join(prefix, &path), message }
-            }
-            Self::Metrics { code, path, message } => {
-                Self::Metrics { code, path: join(prefix, &path), message }
-            }
-            other => other,
+        let path = join(prefix, &self.path());
+        self.at(path)
+    }
+
+    /// The same fault at another JSON path, where it has one at all.
+    #[must_use]
+    pub(crate) fn at(mut self, place: String) -> Self {
+        if let Self::Config { path, .. }
+        | Self::Metrics { path, .. }
+        | Self::Speculation { path, .. }
+        | Self::Launch { path, .. } = &mut self
+        {
+            *path = place;
         }
+        self
     }
 
     /// Stable machine-readable identifier of the fault.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::Config { code, .. } | Self::Metrics { code, .. } | Self::Trace { code, .. } => {
-                code
-            }
+            Self::Config { code, .. }
+            | Self::Metrics { code, .. }
+            | Self::Trace { code, .. }
+            | Self::Speculation { code, .. }
+            | Self::Launch { code, .. } => code,
             Self::Cancelled => "cancelled",
         }
     }
@@ -100,10 +142,25 @@ impl Error {
     /// JSON path of the fault (`""` for the whole document), or `file` and `file:line` for traces.
     pub fn path(&self) -> String {
         match self {
-            Self::Config { path, .. } | Self::Metrics { path, .. } => path.clone(),
+            Self::Config { path, .. }
+            | Self::Metrics { path, .. }
+            | Self::Speculation { path, .. }
+            | Self::Launch { path, .. } => path.clone(),
             Self::Trace { file, line: Some(line), .. } => format!("{file}:{line}"),
             Self::Trace { file, line: None, .. } => file.clone(),
             Self::Cancelled => String::new(),
+        }
+    }
+
+    /// What was found and what would be right, without the place.
+    pub fn message(&self) -> String {
+        match self {
+            Self::Config { message, .. }
+            | Self::Metrics { message, .. }
+            | Self::Trace { message, .. }
+            | Self::Speculation { message, .. }
+            | Self::Launch { message, .. } => message.clone(),
+            Self::Cancelled => self.to_string(),
         }
     }
 }
@@ -143,11 +200,14 @@ pub(crate) fn from_json<'de, T: serde::Deserialize<'de>>(
 
 /// Deserializes a JSON value and, where it fails, tells the JSON path of the value at fault.
 pub(crate) fn from_json_value<'de, T: serde::Deserialize<'de>>(
-    value: impl serde::Deserializer<'de, Error = serde_json::Error>,
+    value: impl serde::Deserializer<'de, Error = serde_json::Error> + Copy,
     fault: impl Fn(String, String) -> Error,
 ) -> Result<T> {
-    serde_path_to_error::deserialize(value)
-        .map_err(|located| fault(json_path(located.path()), located.inner().to_string()))
+    // As with text, the path is worked out only for a fault.
+    T::deserialize(value).or_else(|_| {
+        serde_path_to_error::deserialize(value)
+            .map_err(|located| fault(json_path(located.path()), located.inner().to_string()))
+    })
 }
 
 /// A field that may be absent but, where it stands, is not `null`.

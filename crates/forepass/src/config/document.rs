@@ -10,18 +10,24 @@ use super::strict::Strict;
 use crate::error::{self, Error, Result, join};
 
 /// Options from JSON text.
-pub(super) fn from_json<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
+pub(crate) fn from_json<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
     let Document(value) = error::from_json(text, fault)?;
-    from_value(value)
+    from_ref(&value)
 }
 
 /// Options from a JSON value.
-pub(super) fn from_value<T: DeserializeOwned>(value: Value) -> Result<T> {
+#[expect(clippy::needless_pass_by_value, reason = "those who call are done with it")]
+pub(crate) fn from_value<T: DeserializeOwned>(value: Value) -> Result<T> {
+    from_ref(&value)
+}
+
+/// Options from a JSON value that is kept.
+pub(crate) fn from_ref<T: DeserializeOwned>(value: &Value) -> Result<T> {
     error::from_json_value(Strict(value), fault)
 }
 
 /// Options as compact JSON.
-pub(super) fn to_json(options: &impl Serialize) -> String {
+pub(crate) fn to_json(options: &impl Serialize) -> String {
     // Every key is a string and every number is written, finite or not: this does not fail.
     serde_json::to_string(options).unwrap_or_default()
 }
@@ -92,7 +98,7 @@ impl<'de> Visitor<'de> for DocumentVisitor {
 const REPEATED: &str = "repeated key `";
 
 /// The other spelling of each field that has two.
-pub(super) const SPELLINGS: [(&str, &str); 12] = [
+pub(crate) const SPELLINGS: [(&str, &str); 12] = [
     ("tp", "tp_size"),
     ("pp", "pp_size"),
     ("attention_dp", "attention_dp_size"),
@@ -105,6 +111,13 @@ pub(super) const SPELLINGS: [(&str, &str); 12] = [
     ("comm_quant_mode", "comm_dtype"),
     ("estimation_mode", "forward_model"),
     ("regression_ffn_token_weight", "regression_moe_token_weight"),
+];
+
+/// The other spelling of each field of a launch that has two.
+const LAUNCH_SPELLINGS: [(&str, &str); 3] = [
+    ("kind", "type"),
+    ("kv_transfer_bytes_per_token", "kv_bytes_per_token"),
+    ("acceptance_rates", "conditional_acceptance_rates"),
 ];
 
 /// Gives a serde message its code, the path of the field that it names, and plain words.
@@ -122,8 +135,10 @@ fn fault(path: String, message: String) -> Error {
     }
     if let Some(field) = field("duplicate field `") {
         // No key repeats in a `Value`: two spellings of the field met.
-        let other =
-            SPELLINGS.iter().find_map(|(canonical, other)| (*canonical == field).then_some(*other));
+        let other = SPELLINGS
+            .iter()
+            .chain(&LAUNCH_SPELLINGS)
+            .find_map(|(canonical, other)| (*canonical == field).then_some(*other));
         return Error::config(
             "duplicate_field",
             join(&path, field),

@@ -34,7 +34,7 @@
 
 mod checked;
 mod correction;
-mod document;
+pub(crate) mod document;
 mod estimator;
 mod features;
 mod fit;
@@ -44,12 +44,12 @@ mod linear;
 mod model;
 #[cfg(test)]
 mod properties;
-mod range;
+pub(crate) mod range;
 mod real;
 mod sampling;
 mod speculation;
 mod spline;
-mod strict;
+pub(crate) mod strict;
 
 pub use checked::{CheckedConfig, CheckedFit, SplineParams};
 pub use correction::{CorrectionConfig, CorrectionSamplingConfig, FactorBounds, FeatureSpace};

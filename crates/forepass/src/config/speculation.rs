@@ -1,12 +1,12 @@
-//! What an engine drafts, as far as it can be judged without the scheme itself.
+//! The wire form of what an engine drafts; what it means is the scheme's to say.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::range;
+use super::{document, range};
+use crate::codes::E_PARAM;
 use crate::error::{Error, Result};
-
-const MAX_DEPTH: u64 = 5;
+use crate::speculation::NONE;
 
 /// Speculative decoding of the deployment: what is drafted, not how well it is accepted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -32,71 +32,70 @@ impl SpeculationConfig {
         Self { kind: kind.into(), params, draft_model_path: None, draft_config: None }
     }
 
+    /// Reads a speculation block from JSON text; what it says is left to its scheme.
+    pub fn from_json(text: &[u8]) -> Result<Self> {
+        document::from_json(text)
+    }
+
+    /// Reads a speculation block from a JSON value; what it says is left to its scheme.
+    pub fn from_value(value: Value) -> Result<Self> {
+        document::from_value(value)
+    }
+
+    /// The block as compact JSON, with its parameters as authored.
+    pub fn to_json(&self) -> String {
+        document::to_json(self)
+    }
+
     /// Whether anything is drafted at all.
-    pub(super) fn drafts(&self) -> bool {
-        self.kind != "none"
+    pub(crate) fn drafts(&self) -> bool {
+        self.kind != NONE
     }
 
-    /// Checks what holds for the kind whatever the model.
+    /// Checks what holds whatever the scheme.
+    pub(super) fn check_alone(&self) -> Result<()> {
+        range::not_blank("kind", &self.kind)
+    }
+
+    /// Checks what regression can tell of the scheme.
     pub(super) fn check(&self, backend: &str) -> Result<()> {
-        range::not_blank("kind", &self.kind)?;
         match self.kind.as_str() {
-            "ngram" => {
-                if backend != "vllm" {
-                    return Err(Error::config(
-                        "conflict",
-                        "kind",
-                        format!("ngram requires backend \"vllm\", and it is {backend:?}"),
-                    ));
-                }
-                match self.depth("num_speculative_tokens")? {
-                    Some(_) => Ok(()),
-                    None => Err(Error::config(
-                        "missing_field",
-                        "params.num_speculative_tokens",
-                        "absent: ngram requires it",
-                    )),
-                }
-            }
-            "mtp" => match (self.depth("depth")?, self.depth("num_speculative_tokens")?) {
-                (Some(depth), Some(tokens)) if depth != tokens => Err(Error::config(
-                    "conflict",
-                    "params.num_speculative_tokens",
-                    format!("{tokens}, but params.depth, its other spelling, is {depth}: give one"),
-                )),
-                _ => Ok(()),
-            },
-            _ => Ok(()),
-        }
-    }
-
-    /// A parameter that is a draft depth, where it is given.
-    fn depth(&self, name: &str) -> Result<Option<u64>> {
-        let Some(value) = self.params.get(name) else {
-            return Ok(None);
-        };
-        match value.as_u64() {
-            Some(depth @ 1..=MAX_DEPTH) => Ok(Some(depth)),
-            _ => Err(range::out_of_range(
-                &format!("params.{name}"),
-                value,
-                &format!("an integer from 1 to {MAX_DEPTH}"),
+            "ngram" if backend != "vllm" => Err(Error::config(
+                "conflict",
+                "kind",
+                format!("ngram requires backend \"vllm\", and it is {backend:?}"),
             )),
+            "ngram" | "mtp" => self.replay_depth().map(|_| ()).map_err(|error| {
+                let path = error.path();
+                let absent = path
+                    .strip_prefix("params.")
+                    .is_some_and(|name| !self.params.contains_key(name));
+                let code = match error.code() {
+                    E_PARAM if absent => "missing_field",
+                    _ => "invalid_value",
+                };
+                Error::config(code, "", error.message()).within(&path)
+            }),
+            _ => Ok(()),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::document::from_json;
     use super::*;
 
     fn read(json: &str) -> Result<SpeculationConfig> {
-        from_json(json.as_bytes())
+        SpeculationConfig::from_json(json.as_bytes())
     }
 
     fn refusal(json: &str) -> (&'static str, String) {
-        let error = read(json).and_then(|speculation| speculation.check("vllm")).unwrap_err();
+        let error = read(json)
+            .and_then(|speculation| {
+                speculation.check_alone()?;
+                speculation.check("vllm")
+            })
+            .unwrap_err();
         (error.code(), error.path())
     }
 
@@ -139,7 +138,7 @@ mod tests {
     fn mtp_has_one_depth_under_two_spellings() {
         assert_eq!(
             refusal(r#"{"kind": "mtp", "params": {"depth": 2, "num_speculative_tokens": 3}}"#),
-            ("conflict", "params.num_speculative_tokens".to_owned())
+            ("invalid_value", "params.num_speculative_tokens".to_owned())
         );
         assert_eq!(
             refusal(r#"{"kind": "mtp", "params": {"depth": 6}}"#),
