@@ -7,6 +7,7 @@ pub mod config;
 pub mod error;
 pub mod forecast;
 pub mod inspect;
+pub mod launch;
 pub mod linear;
 pub mod metrics;
 pub mod model;

@@ -10,18 +10,18 @@ use super::strict::Strict;
 use crate::error::{self, Error, Result, join};
 
 /// Options from JSON text.
-pub(super) fn from_json<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
+pub(crate) fn from_json<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
     let Document(value) = error::from_json(text, fault)?;
     from_value(value)
 }
 
 /// Options from a JSON value.
-pub(super) fn from_value<T: DeserializeOwned>(value: Value) -> Result<T> {
+pub(crate) fn from_value<T: DeserializeOwned>(value: Value) -> Result<T> {
     error::from_json_value(Strict(value), fault)
 }
 
 /// Options as compact JSON.
-pub(super) fn to_json(options: &impl Serialize) -> String {
+pub(crate) fn to_json(options: &impl Serialize) -> String {
     // Every key is a string and every number is written, finite or not: this does not fail.
     serde_json::to_string(options).unwrap_or_default()
 }
@@ -92,7 +92,7 @@ impl<'de> Visitor<'de> for DocumentVisitor {
 const REPEATED: &str = "repeated key `";
 
 /// The other spelling of each field that has two.
-pub(super) const SPELLINGS: [(&str, &str); 12] = [
+pub(crate) const SPELLINGS: [(&str, &str); 12] = [
     ("tp", "tp_size"),
     ("pp", "pp_size"),
     ("attention_dp", "attention_dp_size"),

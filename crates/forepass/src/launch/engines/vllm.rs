@@ -1,0 +1,414 @@
+//! vLLM: `--speculative-config`, its shorthands, and the flags from before it.
+
+use serde_json::Value;
+
+use super::dialect::Dialect;
+use super::fault;
+use super::options::{Options, Sourced, wrong};
+use super::reading::{Quantity, Reading};
+use super::tree;
+use super::vllm_flags::{LISTS, OPTIONAL, SWITCHES, VALUES};
+use crate::codes::{E_ACCEPT_INVALID, E_DEPTH_CONFLICT, E_KIND, E_PARAM, E_TREE};
+use crate::error::Result;
+use crate::speculation::AcceptanceRates;
+
+const METHOD: &str = "speculative_config.method";
+const MODEL: &str = "speculative_config.model";
+const TOKENS: &str = "speculative_config.num_speculative_tokens";
+const DRAFT_TP: &str = "speculative_config.draft_tensor_parallel_size";
+const TARGET_TP: &str = "speculative_config.tensor_parallel_size";
+const LOOKUP_MAX: &str = "speculative_config.prompt_lookup_max";
+const LOOKUP_MIN: &str = "speculative_config.prompt_lookup_min";
+const SCHEDULE: &str = "speculative_config.num_speculative_tokens_per_batch_size";
+const TREE: &str = "speculative_config.speculative_token_tree";
+const SUFFIX_DEPTH: &str = "speculative_config.suffix_decoding_max_tree_depth";
+const SAMPLE: &str = "speculative_config.rejection_sample_method";
+const RATES: &str = "speculative_config.synthetic_acceptance_rates";
+const LENGTH: &str = "speculative_config.synthetic_acceptance_length";
+
+pub(super) static DIALECT: Dialect = Dialect {
+    engine: "vllm",
+    entries: &[
+        &["vllm", "serve"],
+        &["-m", "vllm.entrypoints.openai.api_server"],
+        &["-m", "vllm.entrypoints.api_server"],
+        &["-m", "dynamo.vllm"],
+        &["vllm-openai"],
+    ],
+    aliases: &[
+        ("sc", "speculative_config"),
+        ("spec_method", METHOD),
+        ("spec_model", MODEL),
+        ("spec_tokens", TOKENS),
+        ("speculative_model", MODEL),
+        ("num_speculative_tokens", TOKENS),
+        ("ngram_prompt_lookup_max", LOOKUP_MAX),
+        ("ngram_prompt_lookup_min", LOOKUP_MIN),
+        ("speculative_draft_tensor_parallel_size", DRAFT_TP),
+        ("tp", "tensor_parallel_size"),
+        ("pp", "pipeline_parallel_size"),
+        ("dp", "data_parallel_size"),
+        ("dpn", "data_parallel_rank"),
+        ("dpr", "data_parallel_start_rank"),
+        ("dpl", "data_parallel_size_local"),
+        ("dpa", "data_parallel_address"),
+        ("dpp", "data_parallel_rpc_port"),
+        ("dpb", "data_parallel_backend"),
+        ("dcp", "decode_context_parallel_size"),
+        ("pcp", "prefill_context_parallel_size"),
+        ("ep", "enable_expert_parallel"),
+        ("asc", "api_server_count"),
+        ("q", "quantization"),
+        ("n", "nnodes"),
+        ("r", "node_rank"),
+        ("O", "optimization_level"),
+        ("cc", "compilation_config"),
+        ("ac", "attention_config"),
+    ],
+    environment: &[],
+    depth: TOKENS,
+    fields: &[
+        METHOD,
+        MODEL,
+        TOKENS,
+        DRAFT_TP,
+        TARGET_TP,
+        LOOKUP_MAX,
+        LOOKUP_MIN,
+        SCHEDULE,
+        TREE,
+        SUFFIX_DEPTH,
+        SAMPLE,
+        RATES,
+        LENGTH,
+    ],
+    inert: &[
+        "speculative_config.parallel_drafting",
+        "speculative_config.suffix_decoding_max_cached_requests",
+        "speculative_config.suffix_decoding_max_spec_factor",
+        "speculative_config.suffix_decoding_min_token_prob",
+        "speculative_config.draft_sample_method",
+        "speculative_config.enable_adaptive_verification",
+        "speculative_config.dspark_draft_topk",
+        "speculative_config.quantization",
+        "speculative_config.max_model_len",
+        "speculative_config.revision",
+        "speculative_config.code_revision",
+        "speculative_config.moe_backend",
+        "speculative_config.attention_backend",
+        "speculative_config.kv_cache_dtype",
+        "speculative_config.enforce_eager",
+        "speculative_config.disable_padded_drafter_batch",
+        "speculative_config.use_local_argmax_reduction",
+        "speculative_config.use_heterogeneous_vocab",
+        "speculative_config.draft_load_config",
+        "speculative_config.index_share_for_mtp_iteration",
+        "speculative_model_quantization",
+        "speculative_max_model_len",
+    ],
+    closed: false,
+    files: &["config"],
+    switches: SWITCHES,
+    optional: OPTIONAL,
+    lists: LISTS,
+    values: VALUES,
+};
+
+/// Methods with a scheme: vLLM's name, ours, and our parameter that holds the depth.
+pub(super) const METHODS: [(&str, &str, &str); 7] = [
+    ("mtp", "mtp", "num_speculative_tokens"),
+    ("ngram", "ngram", "num_speculative_tokens"),
+    ("ngram_gpu", "ngram", "num_speculative_tokens"),
+    ("eagle3", "eagle3", "num_speculative_tokens"),
+    ("draft_model", "draft_model", "num_speculative_tokens"),
+    ("dflash", "dflash", "num_draft_tokens"),
+    ("dspark", "dspark", "num_draft_tokens"),
+];
+
+pub(super) fn read(options: &mut Options) -> Result<Reading> {
+    if options.fields().next().is_none() {
+        return Ok(Reading::nothing("no speculative_config"));
+    }
+    let model = options.text(MODEL)?;
+    let method = method(options, model.as_ref())?;
+    let name = method.value.clone();
+    let known = METHODS.iter().find(|(known, ..)| *known == name);
+    let Some((_, kind, parameter)) = known.or_else(|| {
+        // Each architecture once had a name of its own.
+        METHODS.iter().find(|(known, ..)| *known == "mtp" && name.ends_with("_mtp"))
+    }) else {
+        return Ok(without_scheme(options, method));
+    };
+    let mut reading = Reading { kind: Some(kind), ..Reading::of(Some(method)) };
+    let tokens = options.integer(TOKENS)?;
+    reading = reading.chain(Quantity::given(tokens.as_ref()));
+    schedule(options, &mut reading)?;
+    let levels = token_tree(options, &mut reading)?;
+    if reading.depth.value.is_none() {
+        reading.refuse(fault(
+            E_PARAM,
+            TOKENS,
+            "absent: vLLM takes it from the draft's checkpoint (n_predict), which is not read \
+             here: set it"
+                .to_owned(),
+        ));
+    }
+    reading.draft = draft(options, kind, model, &mut reading)?;
+    reading.lower(kind, parameter);
+    parallelism(options, &mut reading)?;
+    if *kind == "ngram" {
+        lookup(options)?;
+    }
+    match levels {
+        Some(levels) if *kind == "eagle3" => reading.branch(&levels),
+        Some(_) => {
+            let words = reading.words();
+            reading.refuse(fault(
+                E_TREE,
+                TREE,
+                format!("{words} branches: give a chain, or leave it out"),
+            ));
+        }
+        None => {}
+    }
+    reading.acceptance = synthetic(options, &reading);
+    Ok(reading)
+}
+
+fn method(options: &Options, model: Option<&Sourced<String>>) -> Result<Sourced<String>> {
+    if let Some(method) = options.text(METHOD)? {
+        return Ok(method);
+    }
+    match model {
+        Some(model) if model.value == "ngram" || model.value == "[ngram]" => {
+            Ok(Sourced { value: "ngram".to_owned(), source: model.source.clone() })
+        }
+        _ => Err(fault(
+            E_KIND,
+            METHOD,
+            "absent: vLLM infers it from the draft's checkpoint, which is not read here: set it"
+                .to_owned(),
+        )),
+    }
+}
+
+fn without_scheme(options: &Options, method: Sourced<String>) -> Reading {
+    let name = method.value.as_str();
+    let source = method.source.clone();
+    let mut depth = Quantity::given(options.integer(TOKENS).ok().flatten().as_ref());
+    let why = match name {
+        "suffix" => {
+            depth = match options.integer(SUFFIX_DEPTH) {
+                Ok(Some(most)) => Quantity::new(most.value, format!("at most {}", most.source)),
+                _ => Quantity::new(24, "at most the engine default"),
+            };
+            "drafts as many tokens as its data make likely".to_owned()
+        }
+        "extract_hidden_states" => "does not speed up decoding".to_owned(),
+        "eagle" => {
+            "has no scheme here: it is not eagle3, whose drafts are trained otherwise".into()
+        }
+        "medusa" | "mlp_speculator" | "custom_class" => "has no scheme here".to_owned(),
+        _ => {
+            let lower = name.to_lowercase();
+            let meant = METHODS.iter().find(|(known, ..)| *known == lower);
+            match meant {
+                Some((meant, ..)) => format!("is written {meant:?}"),
+                None => "is no method of vLLM that is known here".to_owned(),
+            }
+        }
+    };
+    let names: Vec<_> = METHODS.iter().map(|(name, ..)| *name).collect();
+    let refusal = fault(
+        E_KIND,
+        &source,
+        format!("{name:?} {why}: depth can be resolved for {}", names.join(", ")),
+    );
+    let mut reading = Reading::of(Some(method)).chain(depth);
+    reading.refuse(refusal);
+    reading
+}
+
+/// The draft's checkpoint, for the methods that have one.
+fn draft(
+    options: &mut Options,
+    kind: &str,
+    model: Option<Sourced<String>>,
+    reading: &mut Reading,
+) -> Result<Option<Sourced<String>>> {
+    match kind {
+        "ngram" => Ok(None),
+        "mtp" => {
+            let target = options.text("model")?;
+            if let Some(model) = model.filter(|model| target.is_none_or(|t| t.value != model.value))
+            {
+                options.warnings.push(format!(
+                    "{}: mtp is taken to draft with layers of the target model, whatever holds \
+                     them",
+                    model.source
+                ));
+            }
+            Ok(None)
+        }
+        "dspark" => Ok(model),
+        _ => {
+            if model.is_none() {
+                reading.refuse(fault(
+                    E_PARAM,
+                    MODEL,
+                    format!("absent: {kind} needs the draft's checkpoint"),
+                ));
+            }
+            Ok(model)
+        }
+    }
+}
+
+/// Depths by batch size, which must not differ.
+fn schedule(options: &Options, reading: &mut Reading) -> Result<()> {
+    let Some(Sourced { value, source }) = options.json(SCHEDULE)? else {
+        return Ok(());
+    };
+    let ranges = value.as_array().and_then(|ranges| {
+        let depth = |range: &Value| match range.as_array()?.as_slice() {
+            [low, high, depth] if low.is_u64() && high.is_u64() => depth.as_u64(),
+            _ => None,
+        };
+        ranges.iter().map(depth).collect::<Option<Vec<_>>>()
+    });
+    let depths = ranges.ok_or_else(|| {
+        wrong(&source, &value, "a list of [from batch size, to batch size, tokens]")
+    })?;
+    let constant = depths.iter().chain(&reading.depth.value).min()
+        == depths.iter().chain(&reading.depth.value).max();
+    if !constant {
+        reading.refuse(fault(
+            E_PARAM,
+            &source,
+            format!("the depth changes with the batch size ({value}): give one depth for all"),
+        ));
+        reading.dynamic = Some(format!("{source}: by batch size"));
+    } else if let (None, Some(depth)) = (reading.depth.value, depths.first()) {
+        reading.depth = Quantity::new(*depth, source);
+        reading.width = reading.depth.plus_one();
+    }
+    Ok(())
+}
+
+/// The levels of a tree that branches.
+fn token_tree(options: &Options, reading: &mut Reading) -> Result<Option<Vec<u64>>> {
+    let Some(Sourced { value, source }) = options.json(TREE)? else {
+        return Ok(None);
+    };
+    let levels = tree::levels(&value)
+        .ok_or_else(|| wrong(&source, &value, "the path of each node, as in \"[(0,), (0, 0)]\""))?;
+    let nodes: u64 = levels.iter().sum();
+    if let Some(tokens) = reading.depth.value.filter(|tokens| *tokens != nodes) {
+        reading.refuse(fault(
+            E_DEPTH_CONFLICT,
+            &source,
+            format!(
+                "has {nodes} nodes, but {} is {tokens}, and is their number: give one of them",
+                reading.depth.source
+            ),
+        ));
+    }
+    reading.depth = Quantity::new(levels.len() as u64, format!("levels of {source}"));
+    reading.width = Quantity::new(nodes + 1, format!("nodes of {source} + 1"));
+    reading.tree = levels.iter().any(|nodes| *nodes > 1);
+    Ok(reading.tree.then_some(levels))
+}
+
+fn parallelism(options: &Options, reading: &mut Reading) -> Result<()> {
+    if let Some(given) = options.json(TARGET_TP)? {
+        return Err(fault(
+            E_PARAM,
+            &given.source,
+            "is no field of the draft: it is called draft_tensor_parallel_size".to_owned(),
+        ));
+    }
+    let Some(draft) = options.integer(DRAFT_TP)? else {
+        return Ok(());
+    };
+    let target = options.integer("tensor_parallel_size")?.map_or(1, |target| target.value);
+    if draft.value != 1 && draft.value != target {
+        return Err(wrong(
+            &draft.source,
+            &draft.value.into(),
+            &format!("1 or the target's tensor_parallel_size, {target}"),
+        ));
+    }
+    if let Some(config) = reading.config.as_mut().filter(|config| config.kind == "draft_model") {
+        config.params.insert("draft_tp_size".to_owned(), draft.value.into());
+        reading.origins.push(("params.draft_tp_size".to_owned(), draft.source));
+    }
+    Ok(())
+}
+
+/// The lengths that are looked up change no depth, but they must make sense.
+fn lookup(options: &Options) -> Result<()> {
+    let (max, min) = (options.integer(LOOKUP_MAX)?, options.integer(LOOKUP_MIN)?);
+    for bound in [&max, &min].into_iter().flatten() {
+        if bound.value == 0 {
+            return Err(wrong(&bound.source, &0.into(), "at least 1"));
+        }
+    }
+    match (max, min) {
+        (Some(max), Some(min)) if min.value > max.value => {
+            let bound = format!("at most {}, {}", max.source, max.value);
+            Err(wrong(&min.source, &min.value.into(), &bound))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Acceptance that the engine pretends: unconditional rates, or the mean length of a step.
+fn synthetic(options: &Options, reading: &Reading) -> Result<Option<Sourced<AcceptanceRates>>> {
+    let sample = options.text(SAMPLE)?;
+    let synthetic = match sample.as_ref().map(|sample| sample.value.as_str()) {
+        None | Some("standard" | "block") => false,
+        Some("synthetic") => true,
+        Some(other) => {
+            let source = sample.as_ref().map_or(SAMPLE, |sample| &sample.source);
+            return Err(wrong(source, &other.into(), "standard, synthetic or block"));
+        }
+    };
+    let (rates, length) = (options.json(RATES)?, options.real(LENGTH)?);
+    let invalid =
+        |source: &str, message: &str| Err(fault(E_ACCEPT_INVALID, source, message.to_owned()));
+    let depth = reading.depth.value.and_then(|depth| u32::try_from(depth).ok());
+    let (source, rates) = match (synthetic, rates, length, depth) {
+        (false, None, None, _) => return Ok(None),
+        (false, Some(Sourced { source, .. }), ..)
+        | (false, None, Some(Sourced { source, .. }), _) => {
+            return invalid(&source, "needs rejection_sample_method \"synthetic\": set it");
+        }
+        (true, None, None, _) => {
+            return invalid(
+                SAMPLE,
+                "synthetic needs synthetic_acceptance_rates or synthetic_acceptance_length",
+            );
+        }
+        (true, Some(rates), Some(length), _) => {
+            let both = format!("given beside {}, which says the same: give one", rates.source);
+            return invalid(&length.source, &both);
+        }
+        (true, _, _, None) => return Ok(None),
+        (true, Some(rates), None, Some(depth)) => {
+            let list = rates
+                .value
+                .as_array()
+                .and_then(|rates| rates.iter().map(Value::as_f64).collect::<Option<Vec<_>>>());
+            let list = list.ok_or_else(|| wrong(&rates.source, &rates.value, "a list of rates"))?;
+            let rates = (rates.source, AcceptanceRates::from_unconditional(&list));
+            (rates.0, rates.1.and_then(|rates| rates.exactly(depth)))
+        }
+        (true, None, Some(length), Some(depth)) => {
+            (length.source, AcceptanceRates::from_mean_length(length.value, depth))
+        }
+    };
+    match rates {
+        Ok(value) => Ok(Some(Sourced { value, source })),
+        Err(error) => Err(error.within(&source)),
+    }
+}

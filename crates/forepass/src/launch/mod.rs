@@ -1,0 +1,3 @@
+//! What a launch of an engine means.
+
+pub mod engines;
