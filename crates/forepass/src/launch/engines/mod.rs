@@ -7,13 +7,10 @@ mod matrix;
 mod options;
 mod reading;
 mod sglang;
-mod sglang_flags;
 mod shell;
 mod tree;
 mod trtllm;
-mod trtllm_flags;
 mod vllm;
-mod vllm_flags;
 
 use dialect::Dialect;
 use options::Options;

@@ -1,93 +1,22 @@
 //! SGLang: `--speculative-algorithm` and the flags that go with each algorithm.
 
-use super::dialect::Dialect;
+mod names;
+#[cfg(test)]
+mod tests;
+
+pub(super) use names::DIALECT;
+use names::{
+    ADAPTIVE, ALGORITHM, BREADTH, DFLASH_BLOCK, DFLASH_TREE, DP_ATTENTION, DRAFT, DRAFT_TOKENS,
+    DSPARK_BLOCK, PIPELINE, SIMULATED, STEPS, TOPK,
+};
+
 use super::fault;
 use super::options::{Options, Sourced, wrong};
 use super::reading::{Quantity, Reading};
-use super::sglang_flags::{LISTS, OPTIONAL, SWITCHES, VALUES};
 use super::tree;
 use crate::codes::{E_DEPTH_CONFLICT, E_KIND, E_PARAM, E_TREE};
 use crate::error::Result;
 use crate::speculation::AcceptanceRates;
-
-const ALGORITHM: &str = "speculative_algorithm";
-const DRAFT: &str = "speculative_draft_model_path";
-const STEPS: &str = "speculative_num_steps";
-const TOPK: &str = "speculative_eagle_topk";
-const DRAFT_TOKENS: &str = "speculative_num_draft_tokens";
-const DFLASH_BLOCK: &str = "speculative_dflash_block_size";
-const DFLASH_TREE: &str = "speculative_dflash_tree_width";
-const DSPARK_BLOCK: &str = "speculative_dspark_block_size";
-const ADAPTIVE: &str = "speculative_adaptive";
-const BREADTH: &str = "speculative_ngram_max_bfs_breadth";
-const SIMULATED: &str = "simulated_acceptance_length";
-const DP_ATTENTION: &str = "enable_dp_attention";
-const PIPELINE: &str = "pipeline_parallel_size";
-
-pub(super) static DIALECT: Dialect = Dialect {
-    engine: "sglang",
-    entries: &[
-        &["-m", "sglang.launch_server"],
-        &["-m", "dynamo.sglang"],
-        &["sglang", "serve"],
-        &["launch_server.py"],
-    ],
-    aliases: &[
-        ("speculative_draft_model", DRAFT),
-        ("model_path", "model"),
-        ("tp", "tensor_parallel_size"),
-        ("tp_size", "tensor_parallel_size"),
-        ("pp", PIPELINE),
-        ("pp_size", PIPELINE),
-        ("dp", "data_parallel_size"),
-        ("dp_size", "data_parallel_size"),
-        ("ep", "expert_parallel_size"),
-        ("ep_size", "expert_parallel_size"),
-        ("nccl_init_addr", "dist_init_addr"),
-    ],
-    environment: &[("SGLANG_SIMULATE_ACC_LEN", SIMULATED)],
-    depth: STEPS,
-    fields: &[
-        ALGORITHM,
-        DRAFT,
-        STEPS,
-        TOPK,
-        DRAFT_TOKENS,
-        DFLASH_BLOCK,
-        DFLASH_TREE,
-        DSPARK_BLOCK,
-        ADAPTIVE,
-        BREADTH,
-    ],
-    inert: &[
-        "speculative_draft_model_revision",
-        "speculative_draft_model_quantization",
-        "speculative_draft_load_format",
-        "speculative_draft_attention_backend",
-        "speculative_draft_window_size",
-        "speculative_attention_mode",
-        "speculative_moe_runner_backend",
-        "speculative_moe_a2a_backend",
-        "speculative_token_map",
-        "speculative_accept_threshold_single",
-        "speculative_accept_threshold_acc",
-        "speculative_use_rejection_sampling",
-        "speculative_adaptive_config",
-        "speculative_ngram_min_bfs_breadth",
-        "speculative_ngram_match_type",
-        "speculative_ngram_max_trie_depth",
-        "speculative_ngram_capacity",
-        "speculative_ngram_external_sam_budget",
-        "speculative_ngram_external_corpus_max_tokens",
-        "enable_multi_layer_eagle",
-    ],
-    closed: false,
-    files: &["config"],
-    switches: SWITCHES,
-    optional: OPTIONAL,
-    lists: LISTS,
-    values: VALUES,
-};
 
 /// How an algorithm is resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,92 +1,23 @@
 //! TensorRT-LLM: the `speculative_config` of its LLM API, told apart by `decoding_type`.
 
+mod names;
+#[cfg(test)]
+mod tests;
+
 use serde_json::Value;
 
-use super::dialect::Dialect;
+pub(super) use names::DIALECT;
+use names::{
+    BATCH, CHOICES, CONCURRENCY, DYNAMIC_TREE, FORCED, LENGTH, MODEL, SCHEDULE, TOPK, TOTAL, TYPE,
+};
+
 use super::fault;
 use super::options::{Options, Sourced, wrong};
 use super::reading::{Quantity, Reading};
 use super::tree;
-use super::trtllm_flags::{LISTS, OPTIONAL, SWITCHES, VALUES};
 use crate::codes::{E_DEPTH_CONFLICT, E_KIND, E_PARAM};
 use crate::error::Result;
 use crate::speculation::AcceptanceRates;
-
-const TYPE: &str = "speculative_config.decoding_type";
-const LENGTH: &str = "speculative_config.max_draft_len";
-const TOTAL: &str = "speculative_config.max_total_draft_tokens";
-const MODEL: &str = "speculative_config.speculative_model";
-const CHOICES: &str = "speculative_config.eagle_choices";
-const DYNAMIC_TREE: &str = "speculative_config.use_dynamic_tree";
-const TOPK: &str = "speculative_config.dynamic_tree_max_topK";
-const CONCURRENCY: &str = "speculative_config.max_concurrency";
-const SCHEDULE: &str = "speculative_config.draft_len_schedule";
-const FORCED: &str = "forced_accepted_tokens";
-const BATCH: &str = "max_batch_size";
-
-pub(super) static DIALECT: Dialect = Dialect {
-    engine: "trtllm",
-    entries: &[
-        &["trtllm-serve"],
-        &["trtllm-serve", "serve"],
-        &["-m", "tensorrt_llm.commands.serve"],
-        &["-m", "dynamo.trtllm"],
-    ],
-    aliases: &[
-        ("speculative_config.num_nextn_predict_layers", LENGTH),
-        ("speculative_config.prompt_lookup_num_tokens", LENGTH),
-        ("speculative_config.num_speculative_tokens", LENGTH),
-        ("speculative_config.speculative_model_dir", MODEL),
-        ("tp", "tensor_parallel_size"),
-        ("tp_size", "tensor_parallel_size"),
-        ("pp_size", "pipeline_parallel_size"),
-        ("cp_size", "context_parallel_size"),
-        ("ep_size", "moe_expert_parallel_size"),
-        ("cluster_size", "moe_cluster_parallel_size"),
-        ("extra_llm_api_options", "config"),
-        ("extra_engine_args", "config"),
-    ],
-    environment: &[("TLLM_SPEC_DECODE_FORCE_NUM_ACCEPTED_TOKENS", FORCED)],
-    depth: LENGTH,
-    fields: &[TYPE, LENGTH, TOTAL, MODEL, CHOICES, DYNAMIC_TREE, TOPK, CONCURRENCY, SCHEDULE],
-    inert: &[
-        "speculative_config.load_format",
-        "speculative_config.use_rejection_sampling",
-        "speculative_config.use_mtp_vanilla",
-        "speculative_config.mtp_eagle_one_model",
-        "speculative_config.use_relaxed_acceptance_for_thinking",
-        "speculative_config.relaxed_topk",
-        "speculative_config.relaxed_delta",
-        "speculative_config.begin_thinking_phase_token",
-        "speculative_config.end_thinking_phase_token",
-        "speculative_config.eagle3_one_model",
-        "speculative_config.eagle3_layers_to_capture",
-        "speculative_config.greedy_sampling",
-        "speculative_config.posterior_threshold",
-        "speculative_config.num_eagle_layers",
-        "speculative_config.max_non_leaves_per_layer",
-        "speculative_config.max_matching_ngram_size",
-        "speculative_config.is_keep_all",
-        "speculative_config.is_use_oldest",
-        "speculative_config.is_public_pool",
-        "speculative_config.medusa_choices",
-        "speculative_config.num_medusa_heads",
-        "speculative_config.max_window_size",
-        "speculative_config.max_ngram_size",
-        "speculative_config.max_verification_set_size",
-        "speculative_config.acceptance_window",
-        "speculative_config.acceptance_length_threshold",
-        "speculative_config.allow_advanced_sampling",
-        "speculative_config.drafter",
-        "speculative_config.resource_manager",
-    ],
-    closed: true,
-    files: &["config"],
-    switches: SWITCHES,
-    optional: OPTIONAL,
-    lists: LISTS,
-    values: VALUES,
-};
 
 /// Decoding types with a scheme: the engine's name, ours, and our parameter that holds the depth.
 pub(super) const TYPES: [(&str, &str, &str); 8] = [

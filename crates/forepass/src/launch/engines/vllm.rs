@@ -1,118 +1,24 @@
 //! vLLM: `--speculative-config`, its shorthands, and the flags from before it.
 
+mod names;
+#[cfg(test)]
+mod tests;
+
 use serde_json::Value;
 
-use super::dialect::Dialect;
+pub(super) use names::DIALECT;
+use names::{
+    DRAFT_TP, LENGTH, LOOKUP_MAX, LOOKUP_MIN, METHOD, MODEL, RATES, SAMPLE, SCHEDULE, SUFFIX_DEPTH,
+    TARGET_TP, TOKENS, TREE,
+};
+
 use super::fault;
 use super::options::{Options, Sourced, wrong};
 use super::reading::{Quantity, Reading};
 use super::tree;
-use super::vllm_flags::{LISTS, OPTIONAL, SWITCHES, VALUES};
 use crate::codes::{E_ACCEPT_INVALID, E_DEPTH_CONFLICT, E_KIND, E_PARAM, E_TREE};
 use crate::error::Result;
 use crate::speculation::AcceptanceRates;
-
-const METHOD: &str = "speculative_config.method";
-const MODEL: &str = "speculative_config.model";
-const TOKENS: &str = "speculative_config.num_speculative_tokens";
-const DRAFT_TP: &str = "speculative_config.draft_tensor_parallel_size";
-const TARGET_TP: &str = "speculative_config.tensor_parallel_size";
-const LOOKUP_MAX: &str = "speculative_config.prompt_lookup_max";
-const LOOKUP_MIN: &str = "speculative_config.prompt_lookup_min";
-const SCHEDULE: &str = "speculative_config.num_speculative_tokens_per_batch_size";
-const TREE: &str = "speculative_config.speculative_token_tree";
-const SUFFIX_DEPTH: &str = "speculative_config.suffix_decoding_max_tree_depth";
-const SAMPLE: &str = "speculative_config.rejection_sample_method";
-const RATES: &str = "speculative_config.synthetic_acceptance_rates";
-const LENGTH: &str = "speculative_config.synthetic_acceptance_length";
-
-pub(super) static DIALECT: Dialect = Dialect {
-    engine: "vllm",
-    entries: &[
-        &["vllm", "serve"],
-        &["-m", "vllm.entrypoints.openai.api_server"],
-        &["-m", "vllm.entrypoints.api_server"],
-        &["-m", "dynamo.vllm"],
-        &["vllm-openai"],
-    ],
-    aliases: &[
-        ("sc", "speculative_config"),
-        ("spec_method", METHOD),
-        ("spec_model", MODEL),
-        ("spec_tokens", TOKENS),
-        ("speculative_model", MODEL),
-        ("num_speculative_tokens", TOKENS),
-        ("ngram_prompt_lookup_max", LOOKUP_MAX),
-        ("ngram_prompt_lookup_min", LOOKUP_MIN),
-        ("speculative_draft_tensor_parallel_size", DRAFT_TP),
-        ("tp", "tensor_parallel_size"),
-        ("pp", "pipeline_parallel_size"),
-        ("dp", "data_parallel_size"),
-        ("dpn", "data_parallel_rank"),
-        ("dpr", "data_parallel_start_rank"),
-        ("dpl", "data_parallel_size_local"),
-        ("dpa", "data_parallel_address"),
-        ("dpp", "data_parallel_rpc_port"),
-        ("dpb", "data_parallel_backend"),
-        ("dcp", "decode_context_parallel_size"),
-        ("pcp", "prefill_context_parallel_size"),
-        ("ep", "enable_expert_parallel"),
-        ("asc", "api_server_count"),
-        ("q", "quantization"),
-        ("n", "nnodes"),
-        ("r", "node_rank"),
-        ("O", "optimization_level"),
-        ("cc", "compilation_config"),
-        ("ac", "attention_config"),
-    ],
-    environment: &[],
-    depth: TOKENS,
-    fields: &[
-        METHOD,
-        MODEL,
-        TOKENS,
-        DRAFT_TP,
-        TARGET_TP,
-        LOOKUP_MAX,
-        LOOKUP_MIN,
-        SCHEDULE,
-        TREE,
-        SUFFIX_DEPTH,
-        SAMPLE,
-        RATES,
-        LENGTH,
-    ],
-    inert: &[
-        "speculative_config.parallel_drafting",
-        "speculative_config.suffix_decoding_max_cached_requests",
-        "speculative_config.suffix_decoding_max_spec_factor",
-        "speculative_config.suffix_decoding_min_token_prob",
-        "speculative_config.draft_sample_method",
-        "speculative_config.enable_adaptive_verification",
-        "speculative_config.dspark_draft_topk",
-        "speculative_config.quantization",
-        "speculative_config.max_model_len",
-        "speculative_config.revision",
-        "speculative_config.code_revision",
-        "speculative_config.moe_backend",
-        "speculative_config.attention_backend",
-        "speculative_config.kv_cache_dtype",
-        "speculative_config.enforce_eager",
-        "speculative_config.disable_padded_drafter_batch",
-        "speculative_config.use_local_argmax_reduction",
-        "speculative_config.use_heterogeneous_vocab",
-        "speculative_config.draft_load_config",
-        "speculative_config.index_share_for_mtp_iteration",
-        "speculative_model_quantization",
-        "speculative_max_model_len",
-    ],
-    closed: false,
-    files: &["config"],
-    switches: SWITCHES,
-    optional: OPTIONAL,
-    lists: LISTS,
-    values: VALUES,
-};
 
 /// Methods with a scheme: vLLM's name, ours, and our parameter that holds the depth.
 pub(super) const METHODS: [(&str, &str, &str); 7] = [

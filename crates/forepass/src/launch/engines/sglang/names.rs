@@ -1,6 +1,87 @@
-//! SGLang's serving flags that do not concern speculation, and the switches that do.
+//! The names of SGLang's options: those of speculation, and the common ones that do not concern it.
 
-pub(super) const SWITCHES: &[&str] = &[
+use crate::launch::engines::dialect::Dialect;
+
+pub(super) const ALGORITHM: &str = "speculative_algorithm";
+pub(super) const DRAFT: &str = "speculative_draft_model_path";
+pub(super) const STEPS: &str = "speculative_num_steps";
+pub(super) const TOPK: &str = "speculative_eagle_topk";
+pub(super) const DRAFT_TOKENS: &str = "speculative_num_draft_tokens";
+pub(super) const DFLASH_BLOCK: &str = "speculative_dflash_block_size";
+pub(super) const DFLASH_TREE: &str = "speculative_dflash_tree_width";
+pub(super) const DSPARK_BLOCK: &str = "speculative_dspark_block_size";
+pub(super) const ADAPTIVE: &str = "speculative_adaptive";
+pub(super) const BREADTH: &str = "speculative_ngram_max_bfs_breadth";
+pub(super) const SIMULATED: &str = "simulated_acceptance_length";
+pub(super) const DP_ATTENTION: &str = "enable_dp_attention";
+pub(super) const PIPELINE: &str = "pipeline_parallel_size";
+
+pub(in crate::launch::engines) static DIALECT: Dialect = Dialect {
+    engine: "sglang",
+    entries: &[
+        &["-m", "sglang.launch_server"],
+        &["-m", "dynamo.sglang"],
+        &["sglang", "serve"],
+        &["launch_server.py"],
+    ],
+    aliases: &[
+        ("speculative_draft_model", DRAFT),
+        ("model_path", "model"),
+        ("tp", "tensor_parallel_size"),
+        ("tp_size", "tensor_parallel_size"),
+        ("pp", PIPELINE),
+        ("pp_size", PIPELINE),
+        ("dp", "data_parallel_size"),
+        ("dp_size", "data_parallel_size"),
+        ("ep", "expert_parallel_size"),
+        ("ep_size", "expert_parallel_size"),
+        ("nccl_init_addr", "dist_init_addr"),
+    ],
+    environment: &[("SGLANG_SIMULATE_ACC_LEN", SIMULATED)],
+    depth: STEPS,
+    fields: &[
+        ALGORITHM,
+        DRAFT,
+        STEPS,
+        TOPK,
+        DRAFT_TOKENS,
+        DFLASH_BLOCK,
+        DFLASH_TREE,
+        DSPARK_BLOCK,
+        ADAPTIVE,
+        BREADTH,
+    ],
+    inert: &[
+        "speculative_draft_model_revision",
+        "speculative_draft_model_quantization",
+        "speculative_draft_load_format",
+        "speculative_draft_attention_backend",
+        "speculative_draft_window_size",
+        "speculative_attention_mode",
+        "speculative_moe_runner_backend",
+        "speculative_moe_a2a_backend",
+        "speculative_token_map",
+        "speculative_accept_threshold_single",
+        "speculative_accept_threshold_acc",
+        "speculative_use_rejection_sampling",
+        "speculative_adaptive_config",
+        "speculative_ngram_min_bfs_breadth",
+        "speculative_ngram_match_type",
+        "speculative_ngram_max_trie_depth",
+        "speculative_ngram_capacity",
+        "speculative_ngram_external_sam_budget",
+        "speculative_ngram_external_corpus_max_tokens",
+        "enable_multi_layer_eagle",
+    ],
+    closed: false,
+    files: &["config"],
+    switches: SWITCHES,
+    optional: OPTIONAL,
+    lists: LISTS,
+    values: VALUES,
+};
+
+const SWITCHES: &[&str] = &[
     "speculative_adaptive",
     "speculative_use_rejection_sampling",
     "enable_multi_layer_eagle",
@@ -94,9 +175,9 @@ pub(super) const SWITCHES: &[&str] = &[
     "version",
 ];
 
-pub(super) const OPTIONAL: &[&str] = &["hybrid_kvcache_ratio"];
+const OPTIONAL: &[&str] = &["hybrid_kvcache_ratio"];
 
-pub(super) const LISTS: &[&str] = &[
+const LISTS: &[&str] = &[
     "cuda_graph_bs",
     "piecewise_cuda_graph_tokens",
     "lora_paths",
@@ -114,7 +195,7 @@ pub(super) const LISTS: &[&str] = &[
     "forward_hooks",
 ];
 
-pub(super) const VALUES: &[&str] = &[
+const VALUES: &[&str] = &[
     "model",
     "tokenizer_path",
     "tokenizer_mode",

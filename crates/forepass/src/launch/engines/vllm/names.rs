@@ -1,6 +1,110 @@
-//! vLLM's serving flags that do not concern speculation.
+//! The names of vLLM's options: those of speculation, and the common ones that do not concern it.
 
-pub(super) const SWITCHES: &[&str] = &[
+use crate::launch::engines::dialect::Dialect;
+
+pub(super) const METHOD: &str = "speculative_config.method";
+pub(super) const MODEL: &str = "speculative_config.model";
+pub(super) const TOKENS: &str = "speculative_config.num_speculative_tokens";
+pub(super) const DRAFT_TP: &str = "speculative_config.draft_tensor_parallel_size";
+pub(super) const TARGET_TP: &str = "speculative_config.tensor_parallel_size";
+pub(super) const LOOKUP_MAX: &str = "speculative_config.prompt_lookup_max";
+pub(super) const LOOKUP_MIN: &str = "speculative_config.prompt_lookup_min";
+pub(super) const SCHEDULE: &str = "speculative_config.num_speculative_tokens_per_batch_size";
+pub(super) const TREE: &str = "speculative_config.speculative_token_tree";
+pub(super) const SUFFIX_DEPTH: &str = "speculative_config.suffix_decoding_max_tree_depth";
+pub(super) const SAMPLE: &str = "speculative_config.rejection_sample_method";
+pub(super) const RATES: &str = "speculative_config.synthetic_acceptance_rates";
+pub(super) const LENGTH: &str = "speculative_config.synthetic_acceptance_length";
+
+pub(in crate::launch::engines) static DIALECT: Dialect = Dialect {
+    engine: "vllm",
+    entries: &[
+        &["vllm", "serve"],
+        &["-m", "vllm.entrypoints.openai.api_server"],
+        &["-m", "vllm.entrypoints.api_server"],
+        &["-m", "dynamo.vllm"],
+        &["vllm-openai"],
+    ],
+    aliases: &[
+        ("sc", "speculative_config"),
+        ("spec_method", METHOD),
+        ("spec_model", MODEL),
+        ("spec_tokens", TOKENS),
+        ("speculative_model", MODEL),
+        ("num_speculative_tokens", TOKENS),
+        ("ngram_prompt_lookup_max", LOOKUP_MAX),
+        ("ngram_prompt_lookup_min", LOOKUP_MIN),
+        ("speculative_draft_tensor_parallel_size", DRAFT_TP),
+        ("tp", "tensor_parallel_size"),
+        ("pp", "pipeline_parallel_size"),
+        ("dp", "data_parallel_size"),
+        ("dpn", "data_parallel_rank"),
+        ("dpr", "data_parallel_start_rank"),
+        ("dpl", "data_parallel_size_local"),
+        ("dpa", "data_parallel_address"),
+        ("dpp", "data_parallel_rpc_port"),
+        ("dpb", "data_parallel_backend"),
+        ("dcp", "decode_context_parallel_size"),
+        ("pcp", "prefill_context_parallel_size"),
+        ("ep", "enable_expert_parallel"),
+        ("asc", "api_server_count"),
+        ("q", "quantization"),
+        ("n", "nnodes"),
+        ("r", "node_rank"),
+        ("O", "optimization_level"),
+        ("cc", "compilation_config"),
+        ("ac", "attention_config"),
+    ],
+    environment: &[],
+    depth: TOKENS,
+    fields: &[
+        METHOD,
+        MODEL,
+        TOKENS,
+        DRAFT_TP,
+        TARGET_TP,
+        LOOKUP_MAX,
+        LOOKUP_MIN,
+        SCHEDULE,
+        TREE,
+        SUFFIX_DEPTH,
+        SAMPLE,
+        RATES,
+        LENGTH,
+    ],
+    inert: &[
+        "speculative_config.parallel_drafting",
+        "speculative_config.suffix_decoding_max_cached_requests",
+        "speculative_config.suffix_decoding_max_spec_factor",
+        "speculative_config.suffix_decoding_min_token_prob",
+        "speculative_config.draft_sample_method",
+        "speculative_config.enable_adaptive_verification",
+        "speculative_config.dspark_draft_topk",
+        "speculative_config.quantization",
+        "speculative_config.max_model_len",
+        "speculative_config.revision",
+        "speculative_config.code_revision",
+        "speculative_config.moe_backend",
+        "speculative_config.attention_backend",
+        "speculative_config.kv_cache_dtype",
+        "speculative_config.enforce_eager",
+        "speculative_config.disable_padded_drafter_batch",
+        "speculative_config.use_local_argmax_reduction",
+        "speculative_config.use_heterogeneous_vocab",
+        "speculative_config.draft_load_config",
+        "speculative_config.index_share_for_mtp_iteration",
+        "speculative_model_quantization",
+        "speculative_max_model_len",
+    ],
+    closed: false,
+    files: &["config"],
+    switches: SWITCHES,
+    optional: OPTIONAL,
+    lists: LISTS,
+    values: VALUES,
+};
+
+const SWITCHES: &[&str] = &[
     "trust_remote_code",
     "enforce_eager",
     "enable_prefix_caching",
@@ -72,9 +176,9 @@ pub(super) const SWITCHES: &[&str] = &[
     "version",
 ];
 
-pub(super) const OPTIONAL: &[&str] = &["hf_token", "enable_log_deltas_from"];
+const OPTIONAL: &[&str] = &["hf_token", "enable_log_deltas_from"];
 
-pub(super) const LISTS: &[&str] = &[
+const LISTS: &[&str] = &[
     "served_model_name",
     "ignore_patterns",
     "cuda_graph_sizes",
@@ -89,7 +193,7 @@ pub(super) const LISTS: &[&str] = &[
     "middleware",
 ];
 
-pub(super) const VALUES: &[&str] = &[
+const VALUES: &[&str] = &[
     "model",
     "model_tag",
     "task",
