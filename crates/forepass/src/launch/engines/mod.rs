@@ -8,33 +8,97 @@ mod options;
 mod reading;
 mod sglang;
 mod shell;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod trtllm;
 mod vllm;
 
 use dialect::Dialect;
 use options::Options;
-use reading::Reading;
+use reading::{Quantity, Reading};
 
 pub use matrix::{EngineMethod, engine_methods};
 pub use options::EngineOptions;
 
 use crate::codes::{self, E_BACKEND, E_PARAM};
 use crate::error::{Error, Result};
-use crate::speculation::{Backend, Draft, resolve_replay};
+use crate::launch::LaunchReport;
+use crate::speculation::{Backend, resolve_replay};
+
+/// Resolves the options of an engine as [`resolve_launch`](crate::resolve_launch) does a launch.
+///
+/// There is no launch in the report: it is in order where the depth is resolved. Options that
+/// change neither depth nor acceptance are listed as ignored, those that are not known as warnings;
+/// `strict` makes those errors.
+///
+/// ```
+/// use forepass::launch::engines::{EngineOptions, resolve_engine_options};
+/// use forepass::speculation::Backend;
+///
+/// let command = "vllm serve a/b --speculative-config '{\"method\": \"ngram\", \
+///     \"num_speculative_tokens\": 3}'";
+/// let options = EngineOptions::CommandLine(command.to_owned());
+/// let report = resolve_engine_options(Backend::Vllm, &options, true);
+/// assert_eq!((report.kind.as_deref(), report.depth), (Some("ngram"), Some(3)));
+/// assert_eq!(
+///     report.provenance["depth"],
+///     "--speculative-config.num_speculative_tokens"
+/// );
+/// ```
+pub fn resolve_engine_options(
+    engine: Backend,
+    options: &EngineOptions,
+    strict: bool,
+) -> LaunchReport {
+    match resolve(engine, options, strict) {
+        Ok(resolved) => resolved.report(engine),
+        Err(error) => LaunchReport::refused(error),
+    }
+}
 
 /// What an engine's options come to.
-pub(super) struct Resolved {
+struct Resolved {
     reading: Reading,
-    /// What the scheme drafts, where that can be told.
-    draft: Option<Draft>,
     depth: Result<u32>,
     ignored: Vec<String>,
     warnings: Vec<String>,
 }
 
+impl Resolved {
+    fn report(self, engine: Backend) -> LaunchReport {
+        let Self { reading, depth, ignored, warnings } = self;
+        let mut report = LaunchReport { ignored, warnings, ..LaunchReport::default() };
+        let within = |quantity: &Quantity| quantity.value.and_then(|n| u32::try_from(n).ok());
+        report.kind = reading.kind.map(str::to_owned);
+        report.depth = within(&reading.depth);
+        report.decode_width = within(&reading.width);
+        report.tree = Some(reading.tree);
+        report.note("backend", &engine);
+        report.note("depth", &reading.depth.source);
+        report.note("decode_width", &reading.width.source);
+        if let Some(method) = &reading.method {
+            report.note("kind", &format!("{} {}", method.source, method.value));
+        }
+        if let Some(draft) = &reading.draft {
+            report.note("draft_model_path", &draft.source);
+        }
+        if let Ok(Some(acceptance)) = reading.acceptance {
+            report.note("acceptance_rates", &format!("synthetic: {}", acceptance.source));
+            report.acceptance_rates = Some(acceptance.value);
+        }
+        report.dynamic = reading.dynamic;
+        report.speculation = reading.config;
+        match depth {
+            Ok(depth) => report.aic_nextn = (depth > 0).then_some(depth),
+            Err(refusal) => report.error = Some(refusal),
+        }
+        report
+    }
+}
+
 /// Resolves the options of an engine; `strict` refuses options that are not known.
-pub(super) fn resolve(engine: Backend, options: &EngineOptions, strict: bool) -> Result<Resolved> {
+fn resolve(engine: Backend, options: &EngineOptions, strict: bool) -> Result<Resolved> {
     let all = [dialect(Backend::Vllm), dialect(Backend::Sglang), dialect(Backend::Trtllm)];
     let mut options = Options::read(options, dialect(engine), &all)?;
     if let (true, Some(unknown)) = (strict, options.unknown.first()) {
@@ -53,9 +117,9 @@ pub(super) fn resolve(engine: Backend, options: &EngineOptions, strict: bool) ->
     options.warnings.extend(unknown.map(|option| format!("{option}: {}", unknown_to(engine))));
     let mut refusals = std::mem::take(&mut reading.refusals);
     refusals.extend(reading.acceptance.as_ref().err().cloned());
-    let (draft, replay) = match &reading.config {
-        Some(config) => resolve_replay(config, &[engine]),
-        None => (None, Ok(0)), // refused already
+    let replay = match &reading.config {
+        Some(config) => resolve_replay(config, &[engine]).1,
+        None => Ok(0), // refused already
     };
     let depth = replay.unwrap_or_else(|error| {
         refusals.push(seen_from_engine(error, engine, &reading));
@@ -65,7 +129,7 @@ pub(super) fn resolve(engine: Backend, options: &EngineOptions, strict: bool) ->
     let first = refusals.into_iter().min_by_key(|refusal| order(refusal.code()));
     let depth = first.map_or(Ok(depth), Err);
     let Options { ignored, warnings, .. } = options;
-    Ok(Resolved { reading, draft, depth, ignored, warnings })
+    Ok(Resolved { reading, depth, ignored, warnings })
 }
 
 fn dialect(engine: Backend) -> &'static Dialect {

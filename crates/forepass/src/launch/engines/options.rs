@@ -9,6 +9,9 @@ use crate::codes::{E_DEPTH_CONFLICT, E_PARAM};
 use crate::config::document::from_json;
 use crate::error::{Error, Result, join};
 
+/// Why an option is ignored that other parts of the engine read.
+const ELSEWHERE: &str = "does not concern speculation";
+
 /// Options of an engine in one of the forms in which people hold them.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -87,7 +90,7 @@ pub(super) struct Sourced<T> {
 pub(super) struct Options {
     dialect: &'static Dialect,
     given: Vec<(String, Sourced<Given>)>,
-    /// Known options that change no depth, as they were spelled.
+    /// Known options that change no depth, as they were spelled, and why.
     pub(super) ignored: Vec<String>,
     /// What looks wrong and stops nothing.
     pub(super) warnings: Vec<String>,
@@ -129,7 +132,7 @@ impl Options {
         }
         let mut positional = arguments.positional.into_iter();
         if let Some(model) = positional.next() {
-            self.ignored.push(model.clone());
+            self.ignored.push(format!("{model}: {ELSEWHERE}"));
             self.push("model", model.clone(), Given::Text(model));
         }
         self.unknown.extend(positional);
@@ -218,7 +221,15 @@ impl Options {
                 self.push(depth, source, given);
             }
             Class::Inert => {
-                self.ignored.push(source.clone());
+                let why = if self.dialect.inert.contains(&name.as_str()) {
+                    "changes neither depth nor acceptance"
+                } else {
+                    ELSEWHERE
+                };
+                let ignored = format!("{source}: {why}");
+                if !self.ignored.contains(&ignored) {
+                    self.ignored.push(ignored);
+                }
                 self.push(&name, source, given);
             }
             Class::Unknown => {

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::speculation::resolve_speculation;
 
 /// What options come to: kind, depth, decode width, shape and verdict in one line.
 pub(super) fn summary(engine: Backend, options: Value) -> String {
@@ -61,12 +62,20 @@ fn every_spelling_of_the_same_options_means_the_same() {
         json!(["--speculative_config", CONFIG]),
         json!(["-sc", CONFIG]),
         json!([
-            "--speculative-config.method", "eagle3",
+            "--speculative-config.method",
+            "eagle3",
             "--speculative-config.model=org/draft",
-            "-sc.num_speculative_tokens", "3",
+            "-sc.num_speculative_tokens",
+            "3",
         ]),
-        json!(["--speculative-config.num-speculative-tokens", "3", "-sc.method", "eagle3",
-            "--spec-model", "org/draft"]),
+        json!([
+            "--speculative-config.num-speculative-tokens",
+            "3",
+            "-sc.method",
+            "eagle3",
+            "--spec-model",
+            "org/draft"
+        ]),
         json!(["--spec-method", "eagle3", "--spec-model", "org/draft", "--spec-tokens", "3"]),
         json!(format!("--speculative-config '{CONFIG}'")),
         json!({"speculative_config": object.clone()}),
@@ -84,10 +93,19 @@ fn every_spelling_of_the_same_options_means_the_same() {
 #[test]
 fn flags_with_dashes_underscores_and_keys_mean_the_same() {
     for options in [
-        json!(["--speculative-algorithm", "NEXTN", "--speculative-num-steps", "3",
-            "--speculative-eagle-topk", "1"]),
-        json!(["--speculative-algorithm=NEXTN", "--speculative-num-steps=3",
-            "--speculative-eagle-topk=1"]),
+        json!([
+            "--speculative-algorithm",
+            "NEXTN",
+            "--speculative-num-steps",
+            "3",
+            "--speculative-eagle-topk",
+            "1"
+        ]),
+        json!([
+            "--speculative-algorithm=NEXTN",
+            "--speculative-num-steps=3",
+            "--speculative-eagle-topk=1"
+        ]),
         json!({"speculative_algorithm": "NEXTN", "speculative_num_steps": 3,
             "speculative_eagle_topk": 1}),
         json!({"speculative_config": {"speculative_algorithm": "NEXTN",
@@ -281,8 +299,10 @@ fn two_spellings_of_the_depth_that_disagree_are_a_conflict_of_both() {
         ),
         (
             Backend::Sglang,
-            json!("--speculative-algorithm NEXTN --speculative-num-steps 3 \
-                --speculative-token-num 4"),
+            json!(
+                "--speculative-algorithm NEXTN --speculative-num-steps 3 \
+                --speculative-token-num 4"
+            ),
             "--speculative-token-num",
             ["is 4", "--speculative-num-steps", "is 3"],
         ),
@@ -333,8 +353,14 @@ fn each_spelling_of_the_depth_is_read_and_a_foreign_one_warned_of() {
         let config = json!({"speculative_config": {"decoding_type": "MTP", spelling: 3}});
         assert_eq!(summary(Backend::Trtllm, config), "mtp 3 4 chain E_BACKEND", "{spelling}");
 
-        let flags = json!(["--speculative-algorithm", "NEXTN", "--speculative-eagle-topk", "1",
-            format!("--{spelling}"), "3"]);
+        let flags = json!([
+            "--speculative-algorithm",
+            "NEXTN",
+            "--speculative-eagle-topk",
+            "1",
+            format!("--{spelling}"),
+            "3"
+        ]);
         assert_eq!(summary(Backend::Sglang, flags), "mtp 3 4 chain ok", "{spelling}");
     }
 }
@@ -414,8 +440,10 @@ fn a_field_of_speculation_outside_of_its_object_is_refused() {
 fn the_numbers_say_which_option_gave_them() {
     let report = report(
         Backend::Sglang,
-        json!("--speculative-algorithm eagle3 --speculative-draft-model org/d \
-            --speculative-num-steps 3 --speculative-eagle-topk 1"),
+        json!(
+            "--speculative-algorithm eagle3 --speculative-draft-model org/d \
+            --speculative-num-steps 3 --speculative-eagle-topk 1"
+        ),
     );
     let provenance: Vec<_> =
         report.provenance.iter().map(|(name, from)| (name.as_str(), from.as_str())).collect();
@@ -475,9 +503,23 @@ fn any_options() -> impl Strategy<Value = Value> {
         (0..8_u64).prop_map(Value::from),
         any::<f64>().prop_map(Value::from),
         proptest::sample::select(vec![
-            "mtp", "eagle3", "eagle", "suffix", "synthetic", "MTP", "Eagle3", "NGram", "PARD",
-            "EAGLE3", "NEXTN", "NGRAM", "DFLASH", "DSPARK", "org/draft",
-        ]).prop_map(Value::from),
+            "mtp",
+            "eagle3",
+            "eagle",
+            "suffix",
+            "synthetic",
+            "MTP",
+            "Eagle3",
+            "NGram",
+            "PARD",
+            "EAGLE3",
+            "NEXTN",
+            "NGRAM",
+            "DFLASH",
+            "DSPARK",
+            "org/draft",
+        ])
+        .prop_map(Value::from),
         ".*".prop_map(Value::from),
     ];
     let value = scalar.prop_recursive(3, 24, 6, move |inner| {
@@ -522,10 +564,14 @@ proptest! {
         options in any_options(), engine in proptest::sample::select(Backend::ALL.to_vec()),
     ) {
         let Ok(options) = EngineOptions::from_value(options) else { return Ok(()) };
-        let Ok(Resolved { reading, draft: Some(draft), .. }) = resolve(engine, &options, false)
+        let report = resolve_engine_options(engine, &options, false);
+        let Some(draft) = report.speculation.as_ref().and_then(|s| resolve_speculation(s).ok())
         else { return Ok(()) };
-        prop_assert_eq!(reading.depth.value.map(|depth| depth.min(u64::from(u32::MAX))),
-            Some(u64::from(draft.depth)));
-        prop_assert_eq!(Some(draft.kind.as_str()), reading.kind);
+        prop_assert_eq!(report.depth, Some(draft.depth));
+        prop_assert_eq!(report.kind, Some(draft.kind));
+        if report.error.is_none_or(|error| error.code() == "E_TREE") && report.tree == Some(draft.tree)
+        {
+            prop_assert_eq!(report.decode_width, Some(draft.verify_width));
+        }
     }
 }

@@ -48,9 +48,11 @@ fn algorithms_are_written_in_any_case() {
 
 #[test]
 fn eagle_with_the_target_as_its_draft_is_mtp() {
-    let options = json!("python -m sglang.launch_server --model-path a/b \
+    let options = json!(
+        "python -m sglang.launch_server --model-path a/b \
         --speculative-algorithm EAGLE --speculative-draft-model-path a/b \
-        --speculative-num-steps 2 --speculative-eagle-topk 1");
+        --speculative-num-steps 2 --speculative-eagle-topk 1"
+    );
     assert_eq!(summary(Sglang, options.clone()), "mtp 2 3 chain ok");
     assert!(report(Sglang, options).warnings[0].contains("MTP layers"));
 }
@@ -148,11 +150,8 @@ fn the_deepest_trees_are_refused_too() {
 #[test]
 fn all_three_numbers_absent_are_the_engines_choice() {
     for algorithm in ["NEXTN", "EAGLE", "EAGLE3"] {
-        let options = if algorithm == "EAGLE3" {
-            drafted(algorithm, "")
-        } else {
-            flags(algorithm, "")
-        };
+        let options =
+            if algorithm == "EAGLE3" { drafted(algorithm, "") } else { flags(algorithm, "") };
         let report = report(Sglang, options.clone());
         for number in ["depth", "decode_width"] {
             assert_eq!(report.provenance[number], "engine default (needs the architecture)");

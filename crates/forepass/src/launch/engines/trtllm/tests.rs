@@ -135,8 +135,11 @@ fn a_static_tree_sets_depth_and_width_itself() {
 #[test]
 fn a_dynamic_tree_has_from_its_depth_to_topk_times_it_tokens() {
     let dynamic = |total: Value| {
-        config("Eagle3", json!({"max_draft_len": 3, "dynamic_tree_max_topK": 4,
-            "max_total_draft_tokens": total}))
+        config(
+            "Eagle3",
+            json!({"max_draft_len": 3, "dynamic_tree_max_topK": 4,
+            "max_total_draft_tokens": total}),
+        )
     };
     assert_eq!(summary(Trtllm, dynamic(Value::Null)), "eagle3 3 13 tree E_BACKEND");
     assert_eq!(summary(Trtllm, dynamic(json!(8))), "eagle3 3 9 tree E_BACKEND");
@@ -149,16 +152,18 @@ fn a_dynamic_tree_has_from_its_depth_to_topk_times_it_tokens() {
     assert_eq!(summary(Trtllm, open), "eagle3 3 ? tree E_BACKEND");
     let mtp = config("MTP", json!({"max_draft_len": 3, "dynamic_tree_max_topK": 2}));
     assert_eq!(summary(Trtllm, mtp), "mtp 3 7 tree E_BACKEND");
-    let off = config("Eagle3", json!({"max_draft_len": 3, "use_dynamic_tree": false,
-        "dynamic_tree_max_topK": 0}));
+    let off = config(
+        "Eagle3",
+        json!({"max_draft_len": 3, "use_dynamic_tree": false,
+        "dynamic_tree_max_topK": 0}),
+    );
     assert_eq!(summary(Trtllm, off), "eagle3 3 4 chain E_BACKEND");
 }
 
 #[test]
 fn a_draft_is_linear_where_it_has_as_many_tokens_as_levels() {
-    let total = |total: u64| {
-        config("Eagle3", json!({"max_draft_len": 3, "max_total_draft_tokens": total}))
-    };
+    let total =
+        |total: u64| config("Eagle3", json!({"max_draft_len": 3, "max_total_draft_tokens": total}));
     assert_eq!(summary(Trtllm, total(3)), "eagle3 3 4 chain E_BACKEND");
     assert_eq!(summary(Trtllm, total(8)), "eagle3 3 9 tree E_BACKEND");
 }
@@ -206,8 +211,11 @@ fn a_bound_on_concurrency_turns_drafting_off() {
         refused(Trtllm, bounded(8, batch), "E_PARAM", path, &says);
     }
     assert_eq!(summary(Trtllm, bounded(8, json!(8))), "mtp 3 4 chain E_BACKEND");
-    let both = config("MTP", json!({"max_draft_len": 3, "max_concurrency": 8,
-        "draft_len_schedule": {"8": 3}}));
+    let both = config(
+        "MTP",
+        json!({"max_draft_len": 3, "max_concurrency": 8,
+        "draft_len_schedule": {"8": 3}}),
+    );
     let path = "speculative_config.draft_len_schedule";
     refused(Trtllm, both, "E_PARAM", path, &["max_concurrency", "give one"]);
 }

@@ -103,8 +103,10 @@ fn the_method_is_inferred_from_the_name_ngram_alone() {
 
 #[test]
 fn flags_from_before_the_json_still_speak() {
-    let options = json!("vllm serve a/b --speculative-model [ngram] --num-speculative-tokens 4 \
-        --ngram-prompt-lookup-max 4 --ngram-prompt-lookup-min 2");
+    let options = json!(
+        "vllm serve a/b --speculative-model [ngram] --num-speculative-tokens 4 \
+        --ngram-prompt-lookup-max 4 --ngram-prompt-lookup-min 2"
+    );
     assert_eq!(summary(Vllm, options.clone()), "ngram 4 5 chain ok");
     assert_eq!(report(Vllm, options).provenance["depth"], "--num-speculative-tokens");
 }
@@ -200,8 +202,11 @@ fn draft_parallelism_is_one_or_the_targets() {
     }
     let path = "speculative_config.draft_tensor_parallel_size";
     refused(Vllm, options(2, 4), "E_PARAM", path, &["is 2", "1 or", "4"]);
-    let wrong = config("draft_model", json!({"num_speculative_tokens": 3,
-        "tensor_parallel_size": 1}));
+    let wrong = config(
+        "draft_model",
+        json!({"num_speculative_tokens": 3,
+        "tensor_parallel_size": 1}),
+    );
     let path = "speculative_config.tensor_parallel_size";
     refused(Vllm, wrong, "E_PARAM", path, &["draft_tensor_parallel_size"]);
 }
@@ -209,8 +214,11 @@ fn draft_parallelism_is_one_or_the_targets() {
 #[test]
 fn looked_up_lengths_must_make_sense() {
     let lookup = |max: u64, min: u64| {
-        config("ngram", json!({"num_speculative_tokens": 3, "prompt_lookup_max": max,
-            "prompt_lookup_min": min}))
+        config(
+            "ngram",
+            json!({"num_speculative_tokens": 3, "prompt_lookup_max": max,
+            "prompt_lookup_min": min}),
+        )
     };
     assert_eq!(summary(Vllm, lookup(5, 5)), "ngram 3 4 chain ok");
     let path = "speculative_config.prompt_lookup_min";
@@ -221,8 +229,11 @@ fn looked_up_lengths_must_make_sense() {
 #[test]
 fn synthetic_rates_are_unconditional_and_become_conditional() {
     let rates = |rates: Value| {
-        config("mtp", json!({"num_speculative_tokens": 3, "rejection_sample_method": "synthetic",
-            "synthetic_acceptance_rates": rates}))
+        config(
+            "mtp",
+            json!({"num_speculative_tokens": 3, "rejection_sample_method": "synthetic",
+            "synthetic_acceptance_rates": rates}),
+        )
     };
     // 0.5 / 0.9 and 0.2 / 0.5; what follows a 0 is never reached.
     accepts(&report(Vllm, rates(json!([0.9, 0.5, 0.2]))), &[0.9, 0.5 / 0.9, 0.4]);
@@ -232,11 +243,9 @@ fn synthetic_rates_are_unconditional_and_become_conditional() {
         report.provenance["acceptance_rates"],
         "synthetic: speculative_config.synthetic_acceptance_rates"
     );
-    for (wrong, path) in [
-        (json!([0.5, 0.9, 0.1]), "[1]"),
-        (json!([1.5, 0.9, 0.1]), "[0]"),
-        (json!([0.5, 0.4]), ""),
-    ] {
+    for (wrong, path) in
+        [(json!([0.5, 0.9, 0.1]), "[1]"), (json!([1.5, 0.9, 0.1]), "[0]"), (json!([0.5, 0.4]), "")]
+    {
         let path = format!("speculative_config.synthetic_acceptance_rates{path}");
         refused(Vllm, rates(wrong), "E_ACCEPT_INVALID", &path, &[]);
     }
@@ -247,8 +256,11 @@ fn synthetic_rates_are_unconditional_and_become_conditional() {
 #[test]
 fn a_synthetic_length_counts_the_token_of_the_target_too() {
     let length = |length: f64| {
-        config("mtp", json!({"num_speculative_tokens": 3, "rejection_sample_method": "synthetic",
-            "synthetic_acceptance_length": length}))
+        config(
+            "mtp",
+            json!({"num_speculative_tokens": 3, "rejection_sample_method": "synthetic",
+            "synthetic_acceptance_length": length}),
+        )
     };
     accepts(&report(Vllm, length(2.6)), &[1.0, 0.6, 0.0]);
     accepts(&report(Vllm, length(1.0)), &[0.0, 0.0, 0.0]);
@@ -300,8 +312,11 @@ fn synthetic_acceptance_is_said_in_one_way_and_only_where_it_is_used() {
 
 #[test]
 fn a_depth_that_cannot_be_replayed_comes_before_acceptance_that_cannot_be() {
-    let options = config("mtp", json!({"num_speculative_tokens": 6,
-        "rejection_sample_method": "synthetic", "synthetic_acceptance_length": 9}));
+    let options = config(
+        "mtp",
+        json!({"num_speculative_tokens": 6,
+        "rejection_sample_method": "synthetic", "synthetic_acceptance_length": 9}),
+    );
     assert_eq!(summary(Vllm, options), "mtp 6 7 chain E_RANGE");
 }
 
