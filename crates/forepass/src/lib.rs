@@ -27,6 +27,7 @@ pub use batch::Columns;
 pub use config::{CheckedConfig, EstimatorConfig, ForwardPassPerfModelConfig};
 pub use error::{Error, Result};
 pub use forecast::{Forecast, Reason, Source};
+pub use launch::{EngineLaunchConfig, LaunchReport, resolve_launch};
 pub use metrics::{ForwardPassMetrics, QueuedRequests, ScheduledRequests};
 pub use model::{Diagnostics, ForwardPassModel, Observed};
 pub use progress::Progress;

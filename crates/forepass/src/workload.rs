@@ -74,6 +74,15 @@ impl FromStr for WorkerType {
 }
 
 impl WorkerType {
+    /// The stable name: `prefill`, `decode` or `aggregated`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Prefill => "prefill",
+            Self::Decode => "decode",
+            Self::Aggregated => "aggregated",
+        }
+    }
+
     /// The kinds of work such a worker can do, in the order in which its stores are listed.
     pub fn kinds(self) -> &'static [WorkloadKind] {
         match self {

@@ -18,8 +18,16 @@ impl ForwardPassPerfModelConfig {
         }
     }
 
+    /// Checks what holds for a launch, which may have an estimator that this crate does not build,
+    /// but for what only its speculation scheme knows.
+    pub(crate) fn check_launch(&self) -> Result<()> {
+        self.check_deployment()?;
+        let checked = self.estimator_config.check();
+        checked.map(|_| ()).map_err(|error| error.within("estimator_config"))
+    }
+
     /// Checks what holds for a deployment, but for what only its speculation scheme knows.
-    pub(super) fn check_deployment(&self) -> Result<()> {
+    fn check_deployment(&self) -> Result<()> {
         range::not_blank("model", &self.model)?;
         range::not_blank("system", &self.system)?;
         range::not_blank("backend", &self.backend)?;

@@ -5,12 +5,12 @@ use std::fmt::Display;
 use crate::error::{Error, Result};
 
 /// A value out of its range: what was found, and what it must be.
-pub(super) fn out_of_range(path: &str, found: impl Display, must_be: &str) -> Error {
+pub(crate) fn out_of_range(path: &str, found: impl Display, must_be: &str) -> Error {
     Error::config("invalid_value", path, format!("{found}: must be {must_be}"))
 }
 
 /// A count of at least 1.
-pub(super) fn positive(path: &str, count: impl Into<u128> + Copy + Display) -> Result<()> {
+pub(crate) fn positive(path: &str, count: impl Into<u128> + Copy + Display) -> Result<()> {
     if count.into() == 0 {
         return Err(out_of_range(path, count, "positive"));
     }
@@ -18,7 +18,7 @@ pub(super) fn positive(path: &str, count: impl Into<u128> + Copy + Display) -> R
 }
 
 /// A count from 1 to `max`.
-pub(super) fn within(path: &str, count: usize, max: usize) -> Result<()> {
+pub(crate) fn within(path: &str, count: usize, max: usize) -> Result<()> {
     if !(1..=max).contains(&count) {
         return Err(out_of_range(path, count, &format!("1 to {max}")));
     }
@@ -26,7 +26,7 @@ pub(super) fn within(path: &str, count: usize, max: usize) -> Result<()> {
 }
 
 /// A real number above 0.
-pub(super) fn finite_positive(path: &str, value: f64) -> Result<()> {
+pub(crate) fn finite_positive(path: &str, value: f64) -> Result<()> {
     if value.is_finite() && value > 0.0 {
         return Ok(());
     }
@@ -34,7 +34,7 @@ pub(super) fn finite_positive(path: &str, value: f64) -> Result<()> {
 }
 
 /// A real number of at least 0.
-pub(super) fn finite_nonnegative(path: &str, value: f64) -> Result<()> {
+pub(crate) fn finite_nonnegative(path: &str, value: f64) -> Result<()> {
     if value.is_finite() && value >= 0.0 {
         return Ok(());
     }
@@ -42,7 +42,7 @@ pub(super) fn finite_nonnegative(path: &str, value: f64) -> Result<()> {
 }
 
 /// Text that says something.
-pub(super) fn not_blank(path: &str, text: &str) -> Result<()> {
+pub(crate) fn not_blank(path: &str, text: &str) -> Result<()> {
     if text.trim().is_empty() {
         return Err(out_of_range(path, format!("{text:?}"), "not blank"));
     }

@@ -9,7 +9,7 @@ use serde::forward_to_deserialize_any;
 use serde_json::{Error, Value};
 
 /// A JSON value to read options from.
-pub(super) struct Strict(pub(super) Value);
+pub(crate) struct Strict(pub(super) Value);
 
 impl IntoDeserializer<'_, Error> for Strict {
     type Deserializer = Self;

@@ -1,3 +1,40 @@
-//! What a launch of an engine means.
+//! How an engine is launched, and how deep it will speculate then.
+//!
+//! [`resolve_launch`] reads a launch and answers with a [`LaunchReport`], which says how deep the
+//! engine drafts, how wide it decodes, where each number comes from, and what is wrong.
+//! [`EngineLaunchConfig`] is the launch itself, for a program that goes on with it: it exists only
+//! checked. The performance model's configuration says what is drafted, under `speculation`; its
+//! own `nextn` stays 0 then. The depth is inferred from it, and how often drafts are accepted is
+//! said on the engine. [`engines`] reads what an operator gives to a real engine. Faults have
+//! stable [`codes`](crate::codes).
 
+mod blocks;
+mod config;
+mod drafting;
+mod engine;
 pub mod engines;
+mod legacy;
+mod report;
+#[cfg(test)]
+mod tests;
+mod timing;
+
+pub use blocks::{CapacitySchedulerPolicy, SchedulePolicy, SglangConfig, TrtllmConfig};
+pub use config::{CapacityEstimationOptions, EngineLaunchConfig};
+pub use engine::{EngineConfig, KvTransferTimingMode, PreemptionMode};
+pub use legacy::canonical_launch;
+pub use report::{Capacity, LaunchReport, SCHEMA, resolve_launch};
+pub use timing::{ExternalConfig, TimingModel};
+
+use crate::error::{Error, join};
+
+/// Path of the engine in a launch.
+const ENGINE: &str = "engine";
+
+/// Path of the performance model's configuration in a launch.
+const PERFORMANCE: &str = "engine.timing_model.config";
+
+/// A fault of a part, as a fault of the launch.
+fn recoded(error: &Error, code: &'static str, prefix: &str) -> Error {
+    Error::launch(code, join(prefix, &error.path()), error.message())
+}

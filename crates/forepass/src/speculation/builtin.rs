@@ -126,12 +126,11 @@ impl SpeculationScheme for Eagle3 {
         }
         let budget = count(config, "verify_token_budget", 2)?;
         let tokens = depth(config, "num_speculative_tokens")?;
-        let draft = match config.params.get("tree_shape") {
-            Some(shape) => self.shaped(shape, tokens.map(|(tokens, _)| tokens))?,
-            None => {
-                let (depth, source) = tokens.unwrap_or((DEFAULT_EAGLE3_DEPTH, Source::Default));
-                Draft::chain(self.kind(), depth, source)
-            }
+        let draft = if let Some(shape) = config.params.get("tree_shape") {
+            self.shaped(shape, tokens.map(|(tokens, _)| tokens))?
+        } else {
+            let (depth, source) = tokens.unwrap_or((DEFAULT_EAGLE3_DEPTH, Source::Default));
+            Draft::chain(self.kind(), depth, source)
         };
         Ok(match budget {
             Some(width) => {
@@ -201,12 +200,11 @@ impl SpeculationScheme for Dflash {
     fn resolve(&self, config: &SpeculationConfig) -> Result<Draft> {
         only(config, &["num_draft_tokens"])?;
         has_draft_path(config)?;
-        let (depth, source) = match depth(config, "num_draft_tokens")? {
-            Some(given) => given,
-            None => {
-                let (block, source) = block_size(config, 2)?;
-                (block - 1, source)
-            }
+        let (depth, source) = if let Some(given) = depth(config, "num_draft_tokens")? {
+            given
+        } else {
+            let (block, source) = block_size(config, 2)?;
+            (block - 1, source)
         };
         Ok(Draft::chain(self.kind(), depth, source))
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use crate::codes::{E_RANGE, E_TREE};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, join};
 
 /// The deepest chain that can be replayed.
 pub const MAX_REPLAY_DEPTH: u32 = 5;
@@ -46,6 +46,15 @@ impl Source {
     /// A path of the speculation block.
     pub fn path(path: impl Into<String>) -> Self {
         Self::Path(path.into())
+    }
+
+    /// The same source seen from an enclosing document: `prefix` is put before a path.
+    #[must_use]
+    pub fn within(self, prefix: &str) -> Self {
+        match self {
+            Self::Path(path) => Self::Path(join(prefix, &path)),
+            other => other,
+        }
     }
 
     /// The path to show for a fault of the number; empty for the block where no value gave it.
@@ -99,6 +108,14 @@ impl Draft {
     #[must_use]
     pub fn with_tree(mut self, tree: bool) -> Self {
         self.tree = tree;
+        self
+    }
+
+    /// The same draft seen from a document that encloses its speculation block.
+    #[must_use]
+    pub fn within(mut self, prefix: &str) -> Self {
+        self.depth_source = self.depth_source.within(prefix);
+        self.verify_width_source = self.verify_width_source.within(prefix);
         self
     }
 

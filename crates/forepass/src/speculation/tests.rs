@@ -112,8 +112,8 @@ fn an_explicit_depth_comes_before_the_checkpoint() {
 #[test]
 fn chains_of_depth_1_to_5_can_be_replayed() {
     for kind in CHAINS {
-        for depth in 1..=5 {
-            assert_eq!(config(chain(kind, depth)).replay_depth(), Ok(depth as u32), "{kind}");
+        for depth in 1..=5_u32 {
+            assert_eq!(config(chain(kind, depth.into())).replay_depth(), Ok(depth), "{kind}");
         }
         for depth in [0, 6, 7, u64::from(u32::MAX), u64::MAX] {
             let error = config(chain(kind, depth)).replay_depth().unwrap_err();

@@ -3,8 +3,9 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{EngineOptions, resolve};
-use crate::error::Result;
+use super::{EngineOptions, resolve_engine_options};
+use crate::error::Error;
+use crate::launch::LaunchReport;
 use crate::speculation::Backend;
 
 /// One method of an engine, and what comes of it here.
@@ -18,7 +19,7 @@ pub struct EngineMethod {
     /// The case of the method, where what comes of it depends on more than its name.
     pub case: &'static str,
     /// Our kind of scheme, where there is one.
-    pub kind: Option<&'static str>,
+    pub kind: Option<String>,
     /// Where the depth comes from.
     pub depth_from: &'static str,
     /// `ok`, or the code with which a depth of 3 is refused.
@@ -84,17 +85,14 @@ const METHODS: [(Backend, &str, &str, &str); 44] = [
 ];
 
 /// All methods of the engines that are known here, and what comes of each.
-pub fn engine_methods() -> Result<Vec<EngineMethod>> {
-    METHODS
-        .iter()
-        .map(|&(engine, method, case, depth_from)| {
-            let example = EngineOptions::Mapping(example(engine, method, case));
-            let resolved = resolve(engine, &example, true)?;
-            let kind = resolved.reading.kind;
-            let verdict = resolved.depth.as_ref().map_or_else(|refusal| refusal.code(), |_| "ok");
-            Ok(EngineMethod { engine, method, case, kind, depth_from, verdict })
-        })
-        .collect()
+pub fn engine_methods() -> Vec<EngineMethod> {
+    let judge = |&(engine, method, case, depth_from)| {
+        let example = EngineOptions::Mapping(example(engine, method, case));
+        let LaunchReport { kind, error, .. } = resolve_engine_options(engine, &example, true);
+        let verdict = error.as_ref().map_or("ok", Error::code);
+        EngineMethod { engine, method, case, kind, depth_from, verdict }
+    };
+    METHODS.iter().map(judge).collect()
 }
 
 /// Options for a draft of depth 3.
@@ -135,5 +133,80 @@ fn example(engine: Backend, method: &str, case: &str) -> Map<String, Value> {
     match options {
         Value::Object(options) => options,
         _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{sglang, trtllm, vllm};
+    use super::*;
+
+    #[test]
+    fn each_method_has_the_kind_and_the_verdict_of_its_engine() {
+        let found: Vec<_> = engine_methods()
+            .into_iter()
+            .map(|row| {
+                let kind = row.kind.unwrap_or_else(|| "-".to_owned());
+                format!("{} {} {}: {kind} {}", row.engine, row.method, row.case, row.verdict)
+            })
+            .collect();
+        assert_eq!(
+            found,
+            [
+                "vllm mtp : mtp ok",
+                "vllm deepseek_mtp as every *_mtp: mtp ok",
+                "vllm ngram : ngram ok",
+                "vllm ngram_gpu : ngram ok",
+                "vllm eagle : - E_KIND",
+                "vllm eagle3 a chain: eagle3 ok",
+                "vllm eagle3 a tree: eagle3 E_TREE",
+                "vllm draft_model : draft_model ok",
+                "vllm dflash : dflash ok",
+                "vllm dspark : dspark ok",
+                "vllm medusa : - E_KIND",
+                "vllm mlp_speculator : - E_KIND",
+                "vllm suffix : - E_KIND",
+                "vllm custom_class : - E_KIND",
+                "vllm extract_hidden_states : - E_KIND",
+                "sglang NEXTN a chain: mtp ok",
+                "sglang NEXTN a tree: mtp E_TREE",
+                "sglang EAGLE layers of the model: mtp ok",
+                "sglang EAGLE a draft of its own: - E_KIND",
+                "sglang EAGLE3 a chain: eagle3 ok",
+                "sglang EAGLE3 a tree: eagle3 E_TREE",
+                "sglang STANDALONE : draft_model E_BACKEND",
+                "sglang NGRAM a chain: ngram E_BACKEND",
+                "sglang NGRAM a tree: ngram E_BACKEND",
+                "sglang DFLASH : dflash E_BACKEND",
+                "sglang DSPARK : dspark ok",
+                "sglang UNO : - E_KIND",
+                "trtllm MTP a chain: mtp E_BACKEND",
+                "trtllm MTP a tree: mtp E_BACKEND",
+                "trtllm Eagle3 a chain: eagle3 E_BACKEND",
+                "trtllm Eagle3 a tree: eagle3 E_BACKEND",
+                "trtllm Eagle : eagle3 E_BACKEND",
+                "trtllm NGram : ngram E_BACKEND",
+                "trtllm Draft_Target : draft_model E_BACKEND",
+                "trtllm DraftTarget : draft_model E_BACKEND",
+                "trtllm DFlash : dflash E_BACKEND",
+                "trtllm DSpark : dspark E_BACKEND",
+                "trtllm PARD : - E_KIND",
+                "trtllm SA : - E_KIND",
+                "trtllm Medusa : - E_KIND",
+                "trtllm Lookahead : - E_KIND",
+                "trtllm AUTO : - E_KIND",
+                "trtllm User_Provided : - E_KIND",
+                "trtllm SaveState : - E_KIND",
+            ]
+        );
+    }
+
+    #[test]
+    fn every_method_that_resolves_is_in_the_table() {
+        let listed =
+            |engine, method: &str| METHODS.iter().any(|row| row.0 == engine && row.1 == method);
+        assert!(vllm::METHODS.iter().all(|(name, ..)| listed(Backend::Vllm, name)));
+        assert!(sglang::ALGORITHMS.iter().all(|(name, _)| listed(Backend::Sglang, name)));
+        assert!(trtllm::TYPES.iter().all(|(name, ..)| listed(Backend::Trtllm, name)));
     }
 }

@@ -115,7 +115,7 @@ impl Options {
         match options {
             EngineOptions::Argv(words) => read.arguments(words, others)?,
             EngineOptions::CommandLine(command) => {
-                read.arguments(&shell::split(command)?, others)?
+                read.arguments(&shell::split(command)?, others)?;
             }
             EngineOptions::Mapping(mapping) => read.mapping(mapping, "")?,
         }
@@ -183,7 +183,7 @@ impl Options {
                 )),
             }
         } else {
-            self.classify(name.to_owned(), source, given)?;
+            self.classify(name, source, given)?;
         }
         Ok(())
     }
@@ -203,16 +203,16 @@ impl Options {
                 format!("is no field of {CONTAINER}, and {} refuses it", self.dialect.engine),
             ));
         }
-        self.classify(name.to_owned(), source, given)
+        self.classify(name, source, given)
     }
 
     fn is_field(&self, name: &str) -> bool {
         matches!(self.dialect.class(name), Class::Field(_)) || self.dialect.inert.contains(&name)
     }
 
-    fn classify(&mut self, name: String, source: String, given: Given) -> Result<()> {
-        match self.dialect.class(&name) {
-            Class::Field(_) => self.push(&name, source, given),
+    fn classify(&mut self, name: &str, source: String, given: Given) -> Result<()> {
+        match self.dialect.class(name) {
+            Class::Field(_) => self.push(name, source, given),
             Class::Foreign(depth) => {
                 self.warnings.push(format!(
                     "{source}: {} does not spell the draft depth so; it is read as {depth}",
@@ -221,7 +221,7 @@ impl Options {
                 self.push(depth, source, given);
             }
             Class::Inert => {
-                let why = if self.dialect.inert.contains(&name.as_str()) {
+                let why = if self.dialect.inert.contains(&name) {
                     "changes neither depth nor acceptance"
                 } else {
                     ELSEWHERE
@@ -230,7 +230,7 @@ impl Options {
                 if !self.ignored.contains(&ignored) {
                     self.ignored.push(ignored);
                 }
-                self.push(&name, source, given);
+                self.push(name, source, given);
             }
             Class::Unknown => {
                 if self.is_field(&format!("{CONTAINER}.{name}")) {

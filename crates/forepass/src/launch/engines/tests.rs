@@ -28,7 +28,7 @@ pub(super) fn report(engine: Backend, options: Value) -> LaunchReport {
 /// Code, path and message of a refusal.
 pub(super) fn refusal(engine: Backend, options: Value) -> (&'static str, String, String) {
     let error = report(engine, options).error.expect("refused");
-    (error.code(), error.path(), error.message().to_owned())
+    (error.code(), error.path(), error.message())
 }
 
 /// Asserts the code and the path of a refusal, and what its message must say.
@@ -192,7 +192,7 @@ fn an_unknown_option_is_a_warning_and_an_error_where_asked_for() {
         let options = EngineOptions::from_value(json!(["--no-such", "3", "--port=1"])).unwrap();
         let lenient = resolve_engine_options(engine, &options, false);
         let said = format!("--no-such: no option of {engine} that is known here");
-        assert_eq!(lenient.warnings, [said.clone()]);
+        assert_eq!(lenient.warnings, [said]);
         assert!(lenient.is_ok());
         let error = resolve_engine_options(engine, &options, true).error.unwrap();
         assert_eq!((error.code(), error.path()), ("E_PARAM", "--no-such".to_owned()));

@@ -282,39 +282,40 @@ fn synthetic(options: &Options, reading: &Reading) -> Result<Option<Sourced<Acce
     let (rates, length) = (options.json(RATES)?, options.real(LENGTH)?);
     let invalid =
         |source: &str, message: &str| Err(fault(E_ACCEPT_INVALID, source, message.to_owned()));
-    let depth = reading.depth.value.and_then(|depth| u32::try_from(depth).ok());
-    let (source, rates) = match (synthetic, rates, length, depth) {
-        (false, None, None, _) => return Ok(None),
-        (false, Some(Sourced { source, .. }), ..)
-        | (false, None, Some(Sourced { source, .. }), _) => {
-            return invalid(&source, "needs rejection_sample_method \"synthetic\": set it");
-        }
-        (true, None, None, _) => {
+    if !synthetic {
+        let unused = rates.as_ref().map(|rates| &rates.source);
+        return match unused.or(length.as_ref().map(|length| &length.source)) {
+            None => Ok(None),
+            Some(unused) => invalid(unused, "needs rejection_sample_method \"synthetic\": set it"),
+        };
+    }
+    let Some(depth) = reading.depth.value.and_then(|depth| u32::try_from(depth).ok()) else {
+        return Ok(None);
+    };
+    let (source, rates) = match (rates, length) {
+        (None, None) => {
             return invalid(
                 SAMPLE,
                 "synthetic needs synthetic_acceptance_rates or synthetic_acceptance_length",
             );
         }
-        (true, Some(rates), Some(length), _) => {
+        (Some(rates), Some(length)) => {
             let both = format!("given beside {}, which says the same: give one", rates.source);
             return invalid(&length.source, &both);
         }
-        (true, _, _, None) => return Ok(None),
-        (true, Some(rates), None, Some(depth)) => {
-            let list = rates
-                .value
+        (Some(Sourced { value, source }), None) => {
+            let list = value
                 .as_array()
                 .and_then(|rates| rates.iter().map(Value::as_f64).collect::<Option<Vec<_>>>());
-            let list = list.ok_or_else(|| wrong(&rates.source, &rates.value, "a list of rates"))?;
-            let rates = (rates.source, AcceptanceRates::from_unconditional(&list));
-            (rates.0, rates.1.and_then(|rates| rates.exactly(depth)))
+            let list = list.ok_or_else(|| wrong(&source, &value, "a list of rates"))?;
+            let rates = AcceptanceRates::from_unconditional(&list);
+            (source, rates.and_then(|rates| rates.exactly(depth)))
         }
-        (true, None, Some(length), Some(depth)) => {
+        (None, Some(length)) => {
             (length.source, AcceptanceRates::from_mean_length(length.value, depth))
         }
     };
-    match rates {
-        Ok(value) => Ok(Some(Sourced { value, source })),
-        Err(error) => Err(error.within(&source)),
-    }
+    rates
+        .map(|value| Some(Sourced { value, source: source.clone() }))
+        .map_err(|error| error.within(&source))
 }

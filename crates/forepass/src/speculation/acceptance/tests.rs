@@ -100,7 +100,7 @@ proptest! {
         prop_assert!((conditional.expected_accepted() - sum).abs() < 1e-12);
         let back = AcceptanceRates::from_unconditional(&unconditional).unwrap();
         prop_assert!((back.expected_accepted() - sum).abs() < 1e-12);
-        let depth = rates.len() as u32;
+        let depth = u32::try_from(rates.len()).unwrap();
         let steady = AcceptanceRates::from_mean_accepted(sum.min(f64::from(depth)), depth).unwrap();
         prop_assert!((steady.expected_accepted() - sum).abs() < 1e-9);
         prop_assert_eq!(conditional.to_string().parse::<AcceptanceRates>().ok(),
