@@ -5,6 +5,8 @@ mod argv;
 mod dialect;
 mod matrix;
 mod options;
+#[cfg(test)]
+mod properties;
 mod reading;
 mod sglang;
 mod shell;
@@ -117,10 +119,9 @@ fn resolve(engine: Backend, options: &EngineOptions, strict: bool) -> Result<Res
     options.warnings.extend(unknown.map(|option| format!("{option}: {}", unknown_to(engine))));
     let mut refusals = std::mem::take(&mut reading.refusals);
     refusals.extend(reading.acceptance.as_ref().err().cloned());
-    let replay = match &reading.config {
-        Some(config) => resolve_replay(config, &[engine]).1,
-        None => Ok(0), // refused already
-    };
+    let chosen = || fault(E_PARAM, dialect(engine).depth, "absent: set it".to_owned());
+    let replay = reading.config.as_ref().ok_or_else(chosen);
+    let replay = replay.and_then(|config| resolve_replay(config, &[engine]).1);
     let depth = replay.unwrap_or_else(|error| {
         refusals.push(seen_from_engine(error, engine, &reading));
         0

@@ -9,6 +9,9 @@ use crate::codes::{E_DEPTH_CONFLICT, E_PARAM};
 use crate::config::document::from_json;
 use crate::error::{Error, Result, join};
 
+/// Why an option of speculation is ignored.
+pub(super) const INERT: &str = "changes neither depth nor acceptance";
+
 /// Why an option is ignored that other parts of the engine read.
 const ELSEWHERE: &str = "does not concern speculation";
 
@@ -86,10 +89,18 @@ pub(super) struct Sourced<T> {
     pub(super) source: String,
 }
 
+/// One option: the name that its spelling stands for, and its value.
+struct Entry {
+    name: String,
+    given: Sourced<Given>,
+    /// Whether the value was asked for.
+    read: bool,
+}
+
 /// Everything that was given, in its order.
 pub(super) struct Options {
     dialect: &'static Dialect,
-    given: Vec<(String, Sourced<Given>)>,
+    given: Vec<Entry>,
     /// Known options that change no depth, as they were spelled, and why.
     pub(super) ignored: Vec<String>,
     /// What looks wrong and stops nothing.
@@ -132,7 +143,7 @@ impl Options {
         }
         let mut positional = arguments.positional.into_iter();
         if let Some(model) = positional.next() {
-            self.ignored.push(format!("{model}: {ELSEWHERE}"));
+            self.ignore(&model, ELSEWHERE);
             self.push("model", model.clone(), Given::Text(model));
         }
         self.unknown.extend(positional);
@@ -221,15 +232,8 @@ impl Options {
                 self.push(depth, source, given);
             }
             Class::Inert => {
-                let why = if self.dialect.inert.contains(&name) {
-                    "changes neither depth nor acceptance"
-                } else {
-                    ELSEWHERE
-                };
-                let ignored = format!("{source}: {why}");
-                if !self.ignored.contains(&ignored) {
-                    self.ignored.push(ignored);
-                }
+                let why = if self.dialect.inert.contains(&name) { INERT } else { ELSEWHERE };
+                self.ignore(&source, why);
                 self.push(name, source, given);
             }
             Class::Unknown => {
@@ -247,25 +251,52 @@ impl Options {
     }
 
     fn push(&mut self, name: &str, source: String, value: Given) {
-        self.given.push((name.to_owned(), Sourced { value, source }));
+        let given = Sourced { value, source };
+        self.given.push(Entry { name: name.to_owned(), given, read: false });
     }
 
-    /// The names of speculation that were given, with the spelling of each.
-    pub(super) fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.given
+    /// The spellings of the options of speculation that were given.
+    pub(super) fn fields(&self) -> impl Iterator<Item = &str> {
+        let fields = self.given.iter().filter(|entry| self.is_field(&entry.name));
+        fields.map(|entry| entry.given.source.as_str())
+    }
+
+    /// Lists an option as one without effect.
+    pub(super) fn ignore(&mut self, source: &str, why: &str) {
+        let ignored = format!("{source}: {why}");
+        if !self.ignored.contains(&ignored) {
+            self.ignored.push(ignored);
+        }
+    }
+
+    /// Lists the options of speculation that a method did not ask for.
+    pub(super) fn ignore_unread(&mut self, method: &str) {
+        let unread: Vec<_> = self
+            .given
             .iter()
-            .filter(|(name, _)| self.is_field(name))
-            .map(|(name, given)| (name.as_str(), given.source.as_str()))
+            .filter(|entry| !entry.read && self.dialect.fields.contains(&entry.name.as_str()))
+            .map(|entry| entry.given.source.clone())
+            .collect();
+        for source in unread {
+            self.ignore(&source, &format!("no effect with {method}"));
+        }
     }
 
     /// The value of an option, on which all its spellings must agree.
-    fn find(&self, name: &str) -> Result<Option<Sourced<&Given>>> {
-        let mut all = self.given.iter().filter(|(given, _)| given == name).map(|(_, given)| given);
+    fn find(&mut self, name: &str) -> Result<Option<Sourced<Given>>> {
+        let mut all = self.given.iter_mut().filter(|entry| entry.name == name).map(|entry| {
+            entry.read = true;
+            &entry.given
+        });
         let Some(first) = all.next() else {
             return Ok(None);
         };
         let value = first.value.value();
-        if let Some(other) = all.find(|other| other.value.value() != value) {
+        // The whole list is gone through, as each of its options is asked for.
+        let other = all.fold(None, |found, other| {
+            found.or_else(|| (other.value.value() != value).then_some(other))
+        });
+        if let Some(other) = other {
             let code = if name == self.dialect.depth { E_DEPTH_CONFLICT } else { E_PARAM };
             return Err(fault(
                 code,
@@ -277,11 +308,11 @@ impl Options {
                 ),
             ));
         }
-        Ok(Some(Sourced { value: &first.value, source: first.source.clone() }))
+        Ok(Some(first.clone()))
     }
 
     /// A whole number that is not negative.
-    pub(super) fn integer(&self, name: &str) -> Result<Option<Sourced<u64>>> {
+    pub(super) fn integer(&mut self, name: &str) -> Result<Option<Sourced<u64>>> {
         self.typed(name, "a whole number from 0 to 4294967295", |given| {
             let value = match given {
                 Given::Text(text) if text.bytes().all(|b| b.is_ascii_digit()) => text.parse().ok(),
@@ -293,7 +324,7 @@ impl Options {
     }
 
     /// A finite number.
-    pub(super) fn real(&self, name: &str) -> Result<Option<Sourced<f64>>> {
+    pub(super) fn real(&mut self, name: &str) -> Result<Option<Sourced<f64>>> {
         self.typed(name, "a number", |given| {
             match given {
                 Given::Text(text) => text.parse().ok(),
@@ -305,7 +336,7 @@ impl Options {
     }
 
     /// Text that is not blank.
-    pub(super) fn text(&self, name: &str) -> Result<Option<Sourced<String>>> {
+    pub(super) fn text(&mut self, name: &str) -> Result<Option<Sourced<String>>> {
         self.typed(name, "a text", |given| match given {
             Given::Text(text) | Given::Json(Value::String(text)) if !text.trim().is_empty() => {
                 Some(text.clone())
@@ -315,17 +346,17 @@ impl Options {
     }
 
     /// A switch, which is off where it is not given.
-    pub(super) fn switch(&self, name: &str) -> Result<Option<Sourced<bool>>> {
+    pub(super) fn switch(&mut self, name: &str) -> Result<Option<Sourced<bool>>> {
         self.typed(name, "true or false", |given| given.value().as_bool())
     }
 
     /// Any value, its JSON read where it came as text.
-    pub(super) fn json(&self, name: &str) -> Result<Option<Sourced<Value>>> {
+    pub(super) fn json(&mut self, name: &str) -> Result<Option<Sourced<Value>>> {
         self.typed(name, "a value", |given| Some(given.value()))
     }
 
     fn typed<T>(
-        &self,
+        &mut self,
         name: &str,
         expected: &str,
         read: impl Fn(&Given) -> Option<T>,
@@ -333,7 +364,7 @@ impl Options {
         let Some(Sourced { value: given, source }) = self.find(name)? else {
             return Ok(None);
         };
-        match read(given) {
+        match read(&given) {
             Some(value) => Ok(Some(Sourced { value, source })),
             None => Err(wrong(&source, &given.value(), expected)),
         }

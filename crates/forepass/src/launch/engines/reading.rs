@@ -10,6 +10,9 @@ use crate::speculation::AcceptanceRates;
 /// The source of a number that the engine takes from a checkpoint.
 pub(super) const ENGINE_DEFAULT: &str = "engine default (needs the architecture)";
 
+/// The deepest draft that is written out level by level, so that no depth takes all memory.
+pub(super) const DEEPEST: u64 = 1024;
+
 /// A number, none where the engine alone knows it, and where it comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Quantity {
@@ -109,18 +112,26 @@ impl Reading {
         self
     }
 
+    /// The depth, where acceptance can be told for each of its levels.
+    pub(super) fn rated_depth(&self) -> Option<u32> {
+        let depth = self.depth.value.filter(|depth| *depth <= DEEPEST);
+        depth.and_then(|depth| u32::try_from(depth).ok())
+    }
+
     /// Adds a reason.
     pub(super) fn refuse(&mut self, refusal: Error) {
         self.refusals.push(refusal);
     }
 
-    /// The block of this kind, whose depth stands under the parameter of this name.
+    /// The block of this kind, whose depth stands under the parameter of this name; none where the
+    /// depth is the engine's choice, for a scheme may have a default of its own.
     pub(super) fn lower(&mut self, kind: &'static str, parameter: &str) {
+        let Some(depth) = self.depth.value else {
+            return;
+        };
         let mut config = SpeculationConfig::new(kind, Map::new());
-        if let Some(depth) = self.depth.value {
-            config.params.insert(parameter.to_owned(), depth.into());
-            self.origins.push((format!("params.{parameter}"), self.depth.source.clone()));
-        }
+        config.params.insert(parameter.to_owned(), depth.into());
+        self.origins.push((format!("params.{parameter}"), self.depth.source.clone()));
         if let Some(draft) = &self.draft {
             config.draft_model_path = Some(draft.value.clone());
             self.origins.push(("draft_model_path".to_owned(), draft.source.clone()));

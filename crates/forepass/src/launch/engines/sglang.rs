@@ -1,20 +1,20 @@
 //! SGLang: `--speculative-algorithm` and the flags that go with each algorithm.
 
+mod eagle;
 mod names;
 #[cfg(test)]
 mod tests;
 
 pub(super) use names::DIALECT;
 use names::{
-    ADAPTIVE, ALGORITHM, BREADTH, DFLASH_BLOCK, DFLASH_TREE, DP_ATTENTION, DRAFT, DRAFT_TOKENS,
-    DSPARK_BLOCK, PIPELINE, SIMULATED, STEPS, TOPK,
+    ALGORITHM, BREADTH, DFLASH_BLOCK, DFLASH_TREE, DP_ATTENTION, DRAFT, DRAFT_TOKENS, DSPARK_BLOCK,
+    PIPELINE, SIMULATED, STEPS, TOPK,
 };
 
 use super::fault;
 use super::options::{Options, Sourced, wrong};
 use super::reading::{Quantity, Reading};
-use super::tree;
-use crate::codes::{E_DEPTH_CONFLICT, E_KIND, E_PARAM, E_TREE};
+use crate::codes::{E_DEPTH_CONFLICT, E_KIND, E_PARAM};
 use crate::error::Result;
 use crate::speculation::AcceptanceRates;
 
@@ -43,7 +43,7 @@ pub(super) const ALGORITHMS: [(&str, Family); 7] = [
 
 pub(super) fn read(options: &mut Options) -> Result<Reading> {
     let Some(algorithm) = options.text(ALGORITHM)? else {
-        let idle: Vec<_> = options.fields().map(|(_, source)| source.to_owned()).collect();
+        let idle: Vec<_> = options.fields().map(str::to_owned).collect();
         options.warnings.extend(
             idle.iter().map(|source| format!("{source}: no effect without speculative_algorithm")),
         );
@@ -67,188 +67,15 @@ pub(super) fn read(options: &mut Options) -> Result<Reading> {
     };
     reading.draft = options.text(DRAFT)?;
     match family {
-        Family::Eagle => eagle(options, &name, &mut reading)?,
+        Family::Eagle => eagle::read(options, &name, &mut reading)?,
         Family::Ngram => ngram(options, &mut reading)?,
         Family::Dflash => dflash(options, &mut reading)?,
         Family::Dspark => dspark(options, &mut reading)?,
     }
     topology(options, &name, *family, &mut reading)?;
     reading.acceptance = simulated(options, &reading);
+    options.ignore_unread(&name);
     Ok(reading)
-}
-
-/// The EAGLE family: steps, branches and verified tokens, all given or all chosen by the engine.
-fn eagle(options: &mut Options, name: &str, reading: &mut Reading) -> Result<()> {
-    let target = options.text("model")?;
-    let own_layers = match &reading.draft {
-        None => true,
-        Some(draft) => target.is_some_and(|target| target.value == draft.value),
-    };
-    let kind = match name {
-        "NEXTN" => Some("mtp"),
-        "EAGLE" => own_layers.then_some("mtp"),
-        "EAGLE3" => Some("eagle3"),
-        _ => Some("draft_model"),
-    };
-    reading.kind = kind;
-    triple(options, name, reading)?;
-    if name == "EAGLE" && own_layers {
-        options.warnings.push(format!(
-            "{}: EAGLE without a draft of its own runs only on a model that carries MTP layers; \
-             NEXTN says so plainly",
-            reading.origin("kind")
-        ));
-    }
-    if kind.is_none() {
-        let refusal = fault(
-            E_KIND,
-            &reading.origin("kind"),
-            format!(
-                "{} has a draft of its own ({}), and EAGLE of the first two versions has no \
-                 scheme here: EAGLE3 is the algorithm of an EAGLE-3 draft, NEXTN of MTP layers",
-                reading.words(),
-                reading.draft.as_ref().map_or("", |draft| &draft.value)
-            ),
-        );
-        reading.refuse(refusal);
-        return Ok(());
-    }
-    match (kind, &reading.draft) {
-        (Some("mtp"), Some(draft)) => {
-            if !own_layers {
-                options.warnings.push(format!(
-                    "{}: NEXTN is taken to draft with layers of the target model, whatever holds \
-                     them",
-                    draft.source
-                ));
-            }
-            reading.draft = None;
-        }
-        (Some(kind @ ("eagle3" | "draft_model")), None) => reading.refuse(fault(
-            E_PARAM,
-            DRAFT,
-            format!("absent: {name} ({kind}) needs the draft's checkpoint"),
-        )),
-        _ => {}
-    }
-    if let Some(kind) = kind {
-        reading.lower(kind, "num_speculative_tokens");
-        if reading.tree {
-            branch(options, kind, reading)?;
-        }
-    }
-    Ok(())
-}
-
-/// Steps, branches and verified tokens.
-fn triple(options: &mut Options, name: &str, reading: &mut Reading) -> Result<()> {
-    let (steps, topk) = (options.integer(STEPS)?, options.integer(TOPK)?);
-    let tokens = options.integer(DRAFT_TOKENS)?;
-    if let Some(adaptive) = options.switch(ADAPTIVE)?.filter(|adaptive| adaptive.value) {
-        reading.dynamic = Some(format!("{}: by what is accepted", adaptive.source));
-        reading.refuse(fault(
-            E_PARAM,
-            &adaptive.source,
-            "the number of steps follows what is accepted: leave it out, and set \
-             speculative_num_steps"
-                .to_owned(),
-        ));
-    }
-    let Some(steps) = steps else {
-        if let Some(given) = topk.or(tokens) {
-            reading.refuse(fault(
-                E_PARAM,
-                &given.source,
-                "given without speculative_num_steps, and SGLang chooses all three or none: set it"
-                    .to_owned(),
-            ));
-        } else if name == "STANDALONE" {
-            reading.depth = Quantity::new(3, "engine default");
-            reading.width = Quantity::new(4, "engine default");
-        } else {
-            reading.refuse(fault(
-                E_PARAM,
-                STEPS,
-                "absent: SGLang chooses by the model's architecture (steps 5, topk 4, draft \
-                 tokens 8 for Llama and Grok, else 3, 1, 4), which is not read here: set \
-                 speculative_num_steps and speculative_eagle_topk"
-                    .to_owned(),
-            ));
-        }
-        return Ok(());
-    };
-    reading.depth = Quantity::given(Some(&steps));
-    let Some(topk) = topk else {
-        reading.width = Quantity::given(tokens.as_ref());
-        reading.refuse(fault(
-            E_PARAM,
-            TOPK,
-            format!("absent, while {} is {}: set it to 1 for a chain", steps.source, steps.value),
-        ));
-        return Ok(());
-    };
-    match topk.value {
-        0 => return Err(wrong(&topk.source, &0.into(), "at least 1")),
-        1 => {
-            reading.width = reading.depth.plus_one();
-            if let Some(tokens) = tokens.filter(|tokens| Some(tokens.value) != reading.width.value)
-            {
-                options.warnings.push(format!(
-                    "{}: is {}, and SGLang sets it to {} + 1 for a chain: {}",
-                    tokens.source,
-                    tokens.value,
-                    steps.source,
-                    steps.value + 1
-                ));
-            }
-        }
-        _ => {
-            reading.tree = true;
-            let inner = topk.value.saturating_mul(topk.value);
-            let pool =
-                inner.saturating_mul(steps.value.saturating_sub(1)).saturating_add(topk.value);
-            reading.width = match &tokens {
-                Some(tokens) => Quantity::given(Some(tokens)),
-                None => Quantity::new(pool.saturating_add(1), "all candidates + 1"),
-            };
-            if let Some(tokens) = tokens.filter(|tokens| tokens.value > pool.saturating_add(1)) {
-                reading.refuse(fault(
-                    E_PARAM,
-                    &tokens.source,
-                    format!(
-                        "is {}, but {} steps of topk {} have {pool} candidates: at most {}",
-                        tokens.value,
-                        steps.value,
-                        topk.value,
-                        pool.saturating_add(1)
-                    ),
-                ));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Writes a tree of the EAGLE family out, or refuses what cannot be written.
-fn branch(options: &Options, kind: &str, reading: &mut Reading) -> Result<()> {
-    let Some(topk) = options.integer(TOPK)? else {
-        return Ok(());
-    };
-    match reading.depth.value {
-        Some(depth) if kind == "eagle3" && (1..=tree::DEEPEST).contains(&depth) => {
-            reading.branch(&tree::fan(topk.value, depth));
-        }
-        _ if kind == "draft_model" => {} // not for this backend, tree or chain
-        _ => {
-            let words = reading.words();
-            reading.refuse(fault(
-                E_TREE,
-                &topk.source,
-                format!("{words} branches: set speculative_eagle_topk to 1"),
-            ));
-        }
-    }
-    Ok(())
 }
 
 /// Looked-up drafts: a tree of up to `breadth` branches, which is a chain at breadth 1.
@@ -303,6 +130,7 @@ fn dflash(options: &mut Options, reading: &mut Reading) -> Result<()> {
     }
     reading.tree = tree_width > 1;
     needs_draft(reading, "DFLASH");
+    chosen_by_checkpoint(reading, DFLASH_BLOCK, 16);
     reading.lower("dflash", "num_draft_tokens");
     Ok(())
 }
@@ -325,21 +153,13 @@ fn dspark(options: &mut Options, reading: &mut Reading) -> Result<()> {
         }
     }
     reading.lower("dspark", "num_draft_tokens");
-    if reading.depth.value.is_none() {
-        reading.refuse(fault(
-            E_PARAM,
-            DSPARK_BLOCK,
-            "absent: SGLang takes it from the draft's checkpoint, and is it not there, 7; the \
-             checkpoint is not read here: set it"
-                .to_owned(),
-        ));
-    }
+    chosen_by_checkpoint(reading, DSPARK_BLOCK, 7);
     Ok(())
 }
 
 /// The block size, or the draft tokens where it is not given, which must be `more` than it.
 fn agreed(
-    options: &Options,
+    options: &mut Options,
     block: &str,
     tokens: &str,
     more: u64,
@@ -369,6 +189,17 @@ fn needs_draft(reading: &mut Reading, name: &str) {
     }
 }
 
+/// Refuses a block size that the engine takes from the checkpoint, or else by default.
+fn chosen_by_checkpoint(reading: &mut Reading, option: &str, default: u64) {
+    if reading.depth.value.is_none() {
+        let message = format!(
+            "absent: SGLang takes it from the draft's checkpoint, and is it not there, {default}; \
+             the checkpoint is not read here: set it"
+        );
+        reading.refuse(fault(E_PARAM, option, message));
+    }
+}
+
 /// Warns of options that the algorithm overrides.
 fn unused(options: &mut Options, names: &[&str], why: &str) -> Result<()> {
     for name in names {
@@ -380,7 +211,12 @@ fn unused(options: &mut Options, names: &[&str], why: &str) -> Result<()> {
 }
 
 /// Parallelism that the engine refuses for some algorithms.
-fn topology(options: &Options, name: &str, family: Family, reading: &mut Reading) -> Result<()> {
+fn topology(
+    options: &mut Options,
+    name: &str,
+    family: Family,
+    reading: &mut Reading,
+) -> Result<()> {
     let attention = options.switch(DP_ATTENTION)?.filter(|attention| attention.value);
     if let Some(attention) = attention {
         if name == "STANDALONE" || matches!(family, Family::Ngram | Family::Dflash) {
@@ -409,8 +245,7 @@ fn simulated(options: &mut Options, reading: &Reading) -> Result<Option<Sourced<
     let Some(length) = options.real(SIMULATED)?.filter(|length| length.value != 0.0) else {
         return Ok(None);
     };
-    let depth = reading.depth.value.and_then(|depth| u32::try_from(depth).ok());
-    let Some(depth) = depth else {
+    let Some(depth) = reading.rated_depth() else {
         return Ok(None);
     };
     let clamped = length.value.clamp(1.0, f64::from(depth) + 1.0);

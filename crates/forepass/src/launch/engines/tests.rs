@@ -1,11 +1,8 @@
-//! What holds for the options of every engine, and what the tests of each engine share.
+//! What the options of every engine come to, and what the tests of each engine share.
 
-use proptest::collection::vec;
-use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::speculation::resolve_speculation;
 
 /// What options come to: kind, depth, decode width, shape and verdict in one line.
 pub(super) fn summary(engine: Backend, options: Value) -> String {
@@ -464,114 +461,4 @@ fn the_numbers_say_which_option_gave_them() {
             "draft_model_path": "org/d"})
     );
     assert_eq!(block.replay_depth(), Ok(3));
-}
-
-/// Options made of what engines know and of anything else.
-fn any_options() -> impl Strategy<Value = Value> {
-    let word = prop_oneof![
-        4 => proptest::sample::select(vec![
-            "vllm", "serve", "-m", "sglang.launch_server", "trtllm-serve", "a/b", "--", "-sc",
-            "--speculative-config", "--speculative-config.method", "mtp", "eagle3", "ngram", "3",
-            "--spec-model", "--spec-tokens", "0", "6", "4294967295", "-1", "--speculative-algorithm",
-            "EAGLE", "EAGLE3", "NEXTN", "NGRAM", "DFLASH", "DSPARK", "STANDALONE",
-            "--speculative-draft-model-path", "--speculative-num-steps", "--speculative-eagle-topk",
-            "--speculative-num-draft-tokens", "--speculative-ngram-max-bfs-breadth", "1", "4",
-            "--speculative-dflash-tree-width", "--speculative-dspark-block-size",
-            "--speculative-adaptive", "SGLANG_SIMULATE_ACC_LEN=2.5", "--max_draft_len", "--depth",
-            r#"{"method": "mtp", "num_speculative_tokens": 3}"#,
-            r#"{"decoding_type": "Eagle3", "max_draft_len": 3, "dynamic_tree_max_topK": 4}"#,
-            "--speculative-config.speculative_token_tree", "[(0,), (0, 0), (1,)]",
-        ]).prop_map(str::to_owned),
-        1 => ".*",
-    ];
-    let key = prop_oneof![
-        4 => proptest::sample::select(vec![
-            "speculative_config", "method", "model", "num_speculative_tokens", "decoding_type",
-            "max_draft_len", "max_total_draft_tokens", "speculative_model", "eagle_choices",
-            "use_dynamic_tree", "dynamic_tree_max_topK", "draft_len_schedule", "max_concurrency",
-            "speculative_token_tree", "num_speculative_tokens_per_batch_size", "max_batch_size",
-            "rejection_sample_method", "synthetic_acceptance_rates", "synthetic_acceptance_length",
-            "speculative-algorithm", "speculative_num_steps", "speculative_eagle_topk",
-            "speculative_num_draft_tokens", "SGLANG_SIMULATE_ACC_LEN", "config", "depth",
-        ]).prop_map(str::to_owned),
-        1 => ".*",
-    ];
-    let scalar = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        (0..8_u64).prop_map(Value::from),
-        any::<f64>().prop_map(Value::from),
-        proptest::sample::select(vec![
-            "mtp",
-            "eagle3",
-            "eagle",
-            "suffix",
-            "synthetic",
-            "MTP",
-            "Eagle3",
-            "NGram",
-            "PARD",
-            "EAGLE3",
-            "NEXTN",
-            "NGRAM",
-            "DFLASH",
-            "DSPARK",
-            "org/draft",
-        ])
-        .prop_map(Value::from),
-        ".*".prop_map(Value::from),
-    ];
-    let value = scalar.prop_recursive(3, 24, 6, move |inner| {
-        prop_oneof![
-            vec(inner.clone(), 0..4).prop_map(Value::from),
-            proptest::collection::btree_map(key.clone(), inner, 0..6)
-                .prop_map(|map| Value::Object(map.into_iter().collect())),
-        ]
-    });
-    prop_oneof![
-        vec(word.clone(), 0..12).prop_map(Value::from),
-        vec(word, 0..12).prop_map(|words| words.join(" ").into()),
-        value,
-    ]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2048))]
-
-    #[test]
-    fn any_options_are_resolved_or_refused_the_same_way_twice(
-        options in any_options(), engine in proptest::sample::select(Backend::ALL.to_vec()),
-        strict: bool,
-    ) {
-        let Ok(options) = EngineOptions::from_value(options) else { return Ok(()) };
-        let report = resolve_engine_options(engine, &options, strict);
-        prop_assert_eq!(&report, &resolve_engine_options(engine, &options, strict));
-        serde_json::from_str::<Value>(&report.to_json()).unwrap();
-        if report.is_ok() {
-            // What is accepted has one depth, which is the resolver's.
-            let depth = report.speculation.as_ref().unwrap().replay_depth().unwrap();
-            prop_assert_eq!(report.depth, Some(depth));
-            prop_assert_eq!(report.decode_width, Some(depth + 1));
-            prop_assert_eq!(report.tree, Some(false));
-        } else {
-            prop_assert!(crate::codes::ALL.contains(&report.error.as_ref().unwrap().code()));
-        }
-    }
-
-    #[test]
-    fn what_the_engine_says_of_a_draft_is_what_the_scheme_says(
-        options in any_options(), engine in proptest::sample::select(Backend::ALL.to_vec()),
-    ) {
-        let Ok(options) = EngineOptions::from_value(options) else { return Ok(()) };
-        let report = resolve_engine_options(engine, &options, false);
-        let Some(draft) = report.speculation.as_ref().and_then(|s| resolve_speculation(s).ok())
-        else { return Ok(()) };
-        prop_assert_eq!(report.depth, Some(draft.depth));
-        prop_assert_eq!(report.kind, Some(draft.kind));
-        if report.error.is_none_or(|error| error.code() == "E_TREE") && report.tree == Some(draft.tree)
-        {
-            prop_assert_eq!(report.decode_width, Some(draft.verify_width));
-        }
-    }
 }

@@ -33,6 +33,3 @@ pub(super) fn fan(width: u64, depth: u64) -> Vec<u64> {
     let inner = width.saturating_mul(width);
     (0..depth).map(|level| if level == 0 { width } else { inner }).collect()
 }
-
-/// The deepest tree that is written out level by level.
-pub(super) const DEEPEST: u64 = 1024;

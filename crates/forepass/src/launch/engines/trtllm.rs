@@ -13,7 +13,7 @@ use names::{
 
 use super::fault;
 use super::options::{Options, Sourced, wrong};
-use super::reading::{Quantity, Reading};
+use super::reading::{DEEPEST, Quantity, Reading};
 use super::tree;
 use crate::codes::{E_DEPTH_CONFLICT, E_KIND, E_PARAM};
 use crate::error::Result;
@@ -49,6 +49,7 @@ pub(super) fn read(options: &mut Options) -> Result<Reading> {
     let mut reading = Reading { kind: Some(kind), ..Reading::of(Some(method)) };
     let length = options.integer(LENGTH)?;
     reading = reading.chain(Quantity::given(length.as_ref()));
+    trees(options, &name, kind)?;
     let levels = shape(options, &mut reading)?;
     if reading.depth.value.is_none() {
         let message = if *kind == "mtp" {
@@ -72,10 +73,11 @@ pub(super) fn read(options: &mut Options) -> Result<Reading> {
         reading.branch(&levels);
     }
     reading.acceptance = forced(options, &reading);
+    options.ignore_unread(&name);
     Ok(reading)
 }
 
-fn without_scheme(options: &Options, method: Sourced<String>) -> Reading {
+fn without_scheme(options: &mut Options, method: Sourced<String>) -> Reading {
     let name = method.value.as_str();
     let why = match name {
         "AUTO" => "leaves the choice to the engine".to_owned(),
@@ -105,8 +107,20 @@ fn without_scheme(options: &Options, method: Sourced<String>) -> Reading {
     reading
 }
 
+/// Refuses the fields of a tree where the type has none.
+fn trees(options: &mut Options, name: &str, kind: &str) -> Result<()> {
+    for (field, mtp_too) in [(CHOICES, false), (DYNAMIC_TREE, true), (TOPK, true)] {
+        let known = kind == "eagle3" || (mtp_too && kind == "mtp");
+        if let Some(given) = options.json(field)?.filter(|_| !known) {
+            let message = format!("{name} has no such field: leave it out");
+            return Err(fault(E_PARAM, &given.source, message));
+        }
+    }
+    Ok(())
+}
+
 /// Sets depth, width and whether it is a tree; gives the widths of the levels of a tree.
-fn shape(options: &Options, reading: &mut Reading) -> Result<Vec<u64>> {
+fn shape(options: &mut Options, reading: &mut Reading) -> Result<Vec<u64>> {
     let total = options.integer(TOTAL)?;
     let choices = options.json(CHOICES)?;
     let topk = options.integer(TOPK)?.filter(|topk| topk.value > 0);
@@ -120,6 +134,13 @@ fn shape(options: &Options, reading: &mut Reading) -> Result<Vec<u64>> {
         let levels = tree::levels(&value)
             .ok_or_else(|| wrong(&source, &value, "the path of each node, as in [[0], [0, 0]]"))?;
         reading.tree = levels.iter().any(|nodes| *nodes > 1);
+        if reading.depth.value.is_some_and(|depth| depth != levels.len() as u64) {
+            options.warnings.push(format!(
+                "{}: the levels of {source}, {}, are the depth in its place",
+                reading.depth.source,
+                levels.len()
+            ));
+        }
         reading.depth = Quantity::new(levels.len() as u64, format!("levels of {source}"));
         reading.width =
             Quantity::new(levels.iter().sum::<u64>() + 1, format!("nodes of {source} + 1"));
@@ -151,13 +172,13 @@ fn shape(options: &Options, reading: &mut Reading) -> Result<Vec<u64>> {
     // The engine takes a draft for a chain where it has as many tokens as levels.
     reading.tree = dynamic.is_some() || total.is_some_and(|total| total.value != depth);
     Ok(match topk {
-        Some(topk) if (1..=tree::DEEPEST).contains(&depth) => tree::fan(topk.value, depth),
+        Some(topk) if (1..=DEEPEST).contains(&depth) => tree::fan(topk.value, depth),
         _ => Vec::new(),
     })
 }
 
 /// What makes the engine draft less as more requests run.
-fn schedule(options: &Options, reading: &mut Reading) -> Result<()> {
+fn schedule(options: &mut Options, reading: &mut Reading) -> Result<()> {
     let batch = options.integer(BATCH)?;
     let (concurrency, lengths) = (options.integer(CONCURRENCY)?, options.json(SCHEDULE)?);
     let covers = |most: u64| batch.as_ref().is_some_and(|batch| batch.value <= most);
@@ -215,9 +236,8 @@ fn schedule(options: &Options, reading: &mut Reading) -> Result<()> {
 }
 
 /// The number of accepted drafts that the engine pretends.
-fn forced(options: &Options, reading: &Reading) -> Result<Option<Sourced<AcceptanceRates>>> {
-    let depth = reading.depth.value.and_then(|depth| u32::try_from(depth).ok());
-    let (Some(accepted), Some(depth)) = (options.real(FORCED)?, depth) else {
+fn forced(options: &mut Options, reading: &Reading) -> Result<Option<Sourced<AcceptanceRates>>> {
+    let (Some(accepted), Some(depth)) = (options.real(FORCED)?, reading.rated_depth()) else {
         return Ok(None);
     };
     AcceptanceRates::from_mean_accepted(accepted.value, depth)

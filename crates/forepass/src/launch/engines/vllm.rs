@@ -13,7 +13,7 @@ use names::{
 };
 
 use super::fault;
-use super::options::{Options, Sourced, wrong};
+use super::options::{INERT, Options, Sourced, wrong};
 use super::reading::{Quantity, Reading};
 use super::tree;
 use crate::codes::{E_ACCEPT_INVALID, E_DEPTH_CONFLICT, E_KIND, E_PARAM, E_TREE};
@@ -78,10 +78,11 @@ pub(super) fn read(options: &mut Options) -> Result<Reading> {
         None => {}
     }
     reading.acceptance = synthetic(options, &reading);
+    options.ignore_unread(&name);
     Ok(reading)
 }
 
-fn method(options: &Options, model: Option<&Sourced<String>>) -> Result<Sourced<String>> {
+fn method(options: &mut Options, model: Option<&Sourced<String>>) -> Result<Sourced<String>> {
     if let Some(method) = options.text(METHOD)? {
         return Ok(method);
     }
@@ -98,7 +99,7 @@ fn method(options: &Options, model: Option<&Sourced<String>>) -> Result<Sourced<
     }
 }
 
-fn without_scheme(options: &Options, method: Sourced<String>) -> Reading {
+fn without_scheme(options: &mut Options, method: Sourced<String>) -> Reading {
     let name = method.value.as_str();
     let source = method.source.clone();
     let mut depth = Quantity::given(options.integer(TOKENS).ok().flatten().as_ref());
@@ -171,7 +172,7 @@ fn draft(
 }
 
 /// Depths by batch size, which must not differ.
-fn schedule(options: &Options, reading: &mut Reading) -> Result<()> {
+fn schedule(options: &mut Options, reading: &mut Reading) -> Result<()> {
     let Some(Sourced { value, source }) = options.json(SCHEDULE)? else {
         return Ok(());
     };
@@ -202,7 +203,7 @@ fn schedule(options: &Options, reading: &mut Reading) -> Result<()> {
 }
 
 /// The levels of a tree that branches.
-fn token_tree(options: &Options, reading: &mut Reading) -> Result<Option<Vec<u64>>> {
+fn token_tree(options: &mut Options, reading: &mut Reading) -> Result<Option<Vec<u64>>> {
     let Some(Sourced { value, source }) = options.json(TREE)? else {
         return Ok(None);
     };
@@ -225,7 +226,7 @@ fn token_tree(options: &Options, reading: &mut Reading) -> Result<Option<Vec<u64
     Ok(reading.tree.then_some(levels))
 }
 
-fn parallelism(options: &Options, reading: &mut Reading) -> Result<()> {
+fn parallelism(options: &mut Options, reading: &mut Reading) -> Result<()> {
     if let Some(given) = options.json(TARGET_TP)? {
         return Err(fault(
             E_PARAM,
@@ -244,20 +245,24 @@ fn parallelism(options: &Options, reading: &mut Reading) -> Result<()> {
             &format!("1 or the target's tensor_parallel_size, {target}"),
         ));
     }
-    if let Some(config) = reading.config.as_mut().filter(|config| config.kind == "draft_model") {
-        config.params.insert("draft_tp_size".to_owned(), draft.value.into());
-        reading.origins.push(("params.draft_tp_size".to_owned(), draft.source));
+    match reading.config.as_mut().filter(|config| config.kind == "draft_model") {
+        Some(config) => {
+            config.params.insert("draft_tp_size".to_owned(), draft.value.into());
+            reading.origins.push(("params.draft_tp_size".to_owned(), draft.source));
+        }
+        None => options.ignore(&draft.source, INERT),
     }
     Ok(())
 }
 
 /// The lengths that are looked up change no depth, but they must make sense.
-fn lookup(options: &Options) -> Result<()> {
+fn lookup(options: &mut Options) -> Result<()> {
     let (max, min) = (options.integer(LOOKUP_MAX)?, options.integer(LOOKUP_MIN)?);
     for bound in [&max, &min].into_iter().flatten() {
         if bound.value == 0 {
             return Err(wrong(&bound.source, &0.into(), "at least 1"));
         }
+        options.ignore(&bound.source, INERT);
     }
     match (max, min) {
         (Some(max), Some(min)) if min.value > max.value => {
@@ -269,7 +274,7 @@ fn lookup(options: &Options) -> Result<()> {
 }
 
 /// Acceptance that the engine pretends: unconditional rates, or the mean length of a step.
-fn synthetic(options: &Options, reading: &Reading) -> Result<Option<Sourced<AcceptanceRates>>> {
+fn synthetic(options: &mut Options, reading: &Reading) -> Result<Option<Sourced<AcceptanceRates>>> {
     let sample = options.text(SAMPLE)?;
     let synthetic = match sample.as_ref().map(|sample| sample.value.as_str()) {
         None | Some("standard" | "block") => false,
@@ -289,7 +294,7 @@ fn synthetic(options: &Options, reading: &Reading) -> Result<Option<Sourced<Acce
             Some(unused) => invalid(unused, "needs rejection_sample_method \"synthetic\": set it"),
         };
     }
-    let Some(depth) = reading.depth.value.and_then(|depth| u32::try_from(depth).ok()) else {
+    let Some(depth) = reading.rated_depth() else {
         return Ok(None);
     };
     let (source, rates) = match (rates, length) {

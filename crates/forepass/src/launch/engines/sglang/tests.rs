@@ -153,6 +153,8 @@ fn all_three_numbers_absent_are_the_engines_choice() {
         let options =
             if algorithm == "EAGLE3" { drafted(algorithm, "") } else { flags(algorithm, "") };
         let report = report(Sglang, options.clone());
+        // The scheme's own default is not the engine's.
+        assert_eq!(report.speculation, None);
         for number in ["depth", "decode_width"] {
             assert_eq!(report.provenance[number], "engine default (needs the architecture)");
         }
@@ -218,7 +220,8 @@ fn a_dflash_block_begins_with_the_token_that_is_there() {
     assert_eq!(summary(Sglang, tree), "dflash 3 7 tree E_BACKEND");
     let tiny = drafted("DFLASH", "--dflash-block-size 1");
     refused(Sglang, tiny, "E_PARAM", "--speculative-dflash-block-size", &["is 1", "at least 2"]);
-    assert_eq!(summary(Sglang, drafted("DFLASH", "")), "dflash ? ? chain E_PARAM");
+    let path = "speculative_dflash_block_size";
+    refused(Sglang, drafted("DFLASH", ""), "E_PARAM", path, &["checkpoint", "16", "set it"]);
 }
 
 #[test]
@@ -309,4 +312,22 @@ fn a_simulated_length_counts_the_token_of_the_target_too() {
     accepts(&report(Sglang, mapping), &[1.0, 0.5, 0.0]);
     let path = "SGLANG_SIMULATE_ACC_LEN";
     refused(Sglang, simulated("x"), "E_PARAM", path, &["\"x\"", "must be a number"]);
+}
+
+#[test]
+fn a_depth_that_no_engine_reaches_is_refused_before_its_acceptance_is_written_out() {
+    let options = json!({"SGLANG_SIMULATE_ACC_LEN": 2.5, "speculative_algorithm": "NEXTN",
+        "speculative_num_steps": u32::MAX, "speculative_eagle_topk": 1});
+    let report = report(Sglang, options);
+    assert_eq!(report.error.unwrap().code(), "E_RANGE");
+    assert_eq!(report.acceptance_rates, None);
+}
+
+#[test]
+fn flags_of_another_algorithm_are_listed() {
+    let options = flags("NEXTN", &format!("{CHAIN} --dspark-block-size 7"));
+    assert_eq!(
+        report(Sglang, options).ignored,
+        ["--speculative-dspark-block-size: no effect with NEXTN"]
+    );
 }

@@ -117,7 +117,13 @@ fn a_static_tree_sets_depth_and_width_itself() {
     let choices = json!([[0], [1], [0, 0], [0, 1], [0, 0, 0]]);
     let options = config("Eagle3", json!({"max_draft_len": 9, "eagle_choices": choices}));
     assert_eq!(summary(Trtllm, options.clone()), "eagle3 3 6 tree E_BACKEND");
-    let block = report(Trtllm, options).speculation.unwrap();
+    let report = report(Trtllm, options);
+    assert_eq!(
+        report.warnings,
+        ["speculative_config.max_draft_len: the levels of speculative_config.eagle_choices, 3, \
+          are the depth in its place"]
+    );
+    let block = report.speculation.unwrap();
     assert_eq!(
         serde_json::to_value(&block.params).unwrap(),
         json!({"tree_shape": [2, 2, 1], "verify_token_budget": 6})
@@ -236,4 +242,26 @@ fn a_forced_number_of_accepted_tokens_does_not_count_the_targets_own() {
     };
     accepts(&report(Trtllm, forced(2.5)), &[1.0, 1.0, 0.5]);
     accepts(&report(Trtllm, forced(3.0)), &[1.0, 1.0, 1.0]);
+}
+
+#[test]
+fn a_type_without_trees_has_no_fields_of_them() {
+    for (decoding_type, field, value) in [
+        ("NGram", "dynamic_tree_max_topK", json!(2)),
+        ("Draft_Target", "use_dynamic_tree", json!(true)),
+        ("MTP", "eagle_choices", json!([[0]])),
+    ] {
+        let options = config(decoding_type, json!({"max_draft_len": 3, field: value}));
+        let path = format!("speculative_config.{field}");
+        let says = [decoding_type, "no such field", "leave it out"];
+        refused(Trtllm, options, "E_PARAM", &path, &says);
+    }
+}
+
+#[test]
+fn a_draft_that_the_type_does_not_use_is_listed() {
+    assert_eq!(
+        report(Trtllm, length("NGram")).ignored,
+        ["speculative_config.speculative_model: no effect with NGram"]
+    );
 }

@@ -326,3 +326,20 @@ fn an_unknown_field_is_a_warning() {
     let warnings = report(Vllm, options).warnings;
     assert!(warnings.iter().any(|w| w.starts_with("speculative_config.typo: no option of vllm")));
 }
+
+#[test]
+fn fields_of_another_method_are_listed() {
+    let options = config(
+        "mtp",
+        json!({"num_speculative_tokens": 3, "prompt_lookup_max": 5,
+        "draft_tensor_parallel_size": 1}),
+    );
+    assert_eq!(
+        report(Vllm, options).ignored,
+        [
+            "model: does not concern speculation",
+            "speculative_config.draft_tensor_parallel_size: changes neither depth nor acceptance",
+            "speculative_config.prompt_lookup_max: no effect with mtp",
+        ]
+    );
+}
