@@ -109,13 +109,20 @@ impl Error {
 
     /// The same fault seen from an enclosing document: `prefix` is put before the path.
     #[must_use]
-    pub fn within(mut self, prefix: &str) -> Self {
+    pub fn within(self, prefix: &str) -> Self {
+        let path = join(prefix, &self.path());
+        self.at(path)
+    }
+
+    /// The same fault at another JSON path, where it has one at all.
+    #[must_use]
+    pub(crate) fn at(mut self, place: String) -> Self {
         if let Self::Config { path, .. }
         | Self::Metrics { path, .. }
         | Self::Speculation { path, .. }
         | Self::Launch { path, .. } = &mut self
         {
-            *path = join(prefix, path);
+            *path = place;
         }
         self
     }

@@ -5,9 +5,10 @@ use std::ops::Deref;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
+use super::capacity::{Capacity, CapacityEstimationOptions};
 use super::drafting::{Drafting, acceptance};
 use super::engine::EngineConfig;
-use super::report::{Capacity, LaunchReport};
+use super::report::LaunchReport;
 use super::{ENGINE, PERFORMANCE, recoded};
 use crate::codes::{E_CAPACITY, E_ENGINE, E_LAUNCH_FIELD, E_PERF_CONFIG, E_ROLE, E_TOPOLOGY};
 use crate::config::{ForwardPassPerfModelConfig, document, range};
@@ -79,48 +80,13 @@ pub struct EngineLaunchConfig {
     capacity: Capacity,
 }
 
-/// What an estimate of the KV capacity needs to know.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct CapacityEstimationOptions {
-    /// Tokens in a block.
-    pub block_size: u64,
-    /// Most sequences in a batch, where there is a bound.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_num_seqs: Option<u64>,
-    /// Most tokens in a batch, where there is a bound.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_num_batched_tokens: Option<u64>,
-    /// Part of the memory that vLLM may use.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub gpu_memory_utilization: Option<f64>,
-    /// Part of the memory that SGLang uses for weights and KV cache.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mem_fraction_static: Option<f64>,
-    /// Part of the free memory that TensorRT-LLM uses for the KV cache.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub free_gpu_memory_fraction: Option<f64>,
-    /// Bytes that captured graphs take.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cuda_graph_reserved_bytes: Option<u64>,
-}
-
 /// Reads, checks and normalises a launch in its canonical form; the report tells the way.
 pub(super) fn resolve(value: Value, report: &mut LaunchReport) -> Result<EngineLaunchConfig> {
     let mut authored: Authored = document::from_value(value).map_err(|error| {
         let path = error.path();
-        let within = |outer: &str| {
-            path.strip_prefix(outer)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-        };
-        let code = if within(PERFORMANCE) {
-            E_PERF_CONFIG
-        } else if within(ENGINE) {
-            E_ENGINE
-        } else {
-            E_LAUNCH_FIELD
-        };
-        recoded(&error, code, "")
+        let rest = path.strip_prefix(ENGINE);
+        let engine = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        recoded(&error, if engine { E_ENGINE } else { E_LAUNCH_FIELD }, "")
     })?;
     let readable = authored.engine.timing_model.read_performance();
     authored.infer_parallelism(report);

@@ -275,17 +275,19 @@ impl EngineConfig {
         if !self.enable_chunked_prefill && backend == Backend::Sglang {
             return refuse("enable_chunked_prefill", "false: must be true on sglang");
         }
-        match &self.sglang {
-            Some(sglang) => sglang
-                .check((backend == Backend::Sglang).then(|| self.tokens_per_block()))
-                .map_err(|error| error.within("sglang")),
-            None if backend == Backend::Sglang => {
-                let defaults = SglangConfig::default();
-                defaults
-                    .check(Some(self.tokens_per_block()))
-                    .map_err(|error| error.within("sglang"))
+        let used = (backend == Backend::Sglang).then(|| self.tokens_per_block());
+        match (&self.sglang, used) {
+            (Some(sglang), used) => sglang.check(used).map_err(|error| error.within("sglang")),
+            (None, Some(block_size)) => {
+                let chunk = SglangConfig::default().chunked_prefill_size;
+                if chunk % block_size == 0 {
+                    return Ok(());
+                }
+                let message =
+                    format!("{block_size}: must divide sglang.chunked_prefill_size, {chunk}");
+                refuse("block_size", message)
             }
-            None => Ok(()),
+            (None, None) => Ok(()),
         }
     }
 

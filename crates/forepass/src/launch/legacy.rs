@@ -11,7 +11,7 @@ use crate::codes::{E_DEPTH_CONFLICT, E_ENGINE, E_LAUNCH_FIELD};
 use crate::error::{Error, Result, join};
 
 /// Fields of the launch around the engine, under the same names in both forms.
-const LAUNCH: [&str; 8] = [
+pub(super) const LAUNCH: [&str; 8] = [
     "dp_size",
     "tensor_parallel_size",
     "startup_time",
@@ -23,7 +23,7 @@ const LAUNCH: [&str; 8] = [
 ];
 
 /// Fields of the engine that have an older name; both may stand if they agree.
-const RENAMED: [(&str, &str); 5] = [
+pub(super) const RENAMED: [(&str, &str); 5] = [
     ("engine_type", "backend"),
     ("ais_nextn", "aic_nextn"),
     ("ais_nextn_accept_rates", "aic_nextn_accept_rates"),
@@ -53,10 +53,7 @@ pub(super) fn resolve(value: Value, report: &mut LaunchReport) -> Result<EngineL
     *report = inner;
     launch.map_err(|error| {
         let path = translation.authored(&error.path());
-        match error {
-            Error::Speculation { code, message, .. } => Error::speculation(code, path, message),
-            other => Error::launch(other.code(), path, other.message()),
-        }
+        error.at(path)
     })
 }
 
@@ -192,7 +189,9 @@ impl Translation {
                 }
             }
         }
-        self.set("sglang", "sglang", block);
+        if block.as_object().is_none_or(|fields| !fields.is_empty()) {
+            self.set("sglang", "sglang", block);
+        }
     }
 
     /// Where the time of a pass comes from, from a block of its own or from a performance model.

@@ -8,22 +8,29 @@
 //! said on the engine. [`engines`] reads what an operator gives to a real engine. Faults have
 //! stable [`codes`](crate::codes).
 
+mod authored;
 mod blocks;
+mod capacity;
 mod config;
 mod drafting;
 mod engine;
 pub mod engines;
 mod legacy;
+mod materialize;
+mod metadata;
 mod report;
 #[cfg(test)]
 mod tests;
 mod timing;
 
 pub use blocks::{CapacitySchedulerPolicy, SchedulePolicy, SglangConfig, TrtllmConfig};
-pub use config::{CapacityEstimationOptions, EngineLaunchConfig};
+pub use capacity::{Capacity, CapacityEstimationOptions};
+pub use config::EngineLaunchConfig;
 pub use engine::{EngineConfig, KvTransferTimingMode, PreemptionMode};
 pub use legacy::canonical_launch;
-pub use report::{Capacity, LaunchReport, SCHEMA, resolve_launch};
+pub use materialize::{canonical_performance_config, materialize_engine_launch_config};
+pub use metadata::{SpeculationMetadata, speculation_report_metadata};
+pub use report::{LaunchReport, SCHEMA, resolve_launch};
 pub use timing::{ExternalConfig, TimingModel};
 
 use crate::error::{Error, join};

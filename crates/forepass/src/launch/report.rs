@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
+use super::capacity::Capacity;
 use super::config::EngineLaunchConfig;
 use super::{config, legacy};
 use crate::codes::E_LAUNCH_FIELD;
@@ -46,23 +47,6 @@ pub struct LaunchReport {
     pub error: Option<Error>,
     /// The launch in its normal form.
     pub launch: Option<EngineLaunchConfig>,
-}
-
-/// Size of the KV cache, and whether its author chose it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Capacity {
-    /// Number of blocks.
-    pub num_gpu_blocks: u64,
-    /// Whether the number was authored, and not inferred.
-    pub explicit: bool,
-}
-
-impl Capacity {
-    /// This many blocks, authored or not.
-    pub fn new(num_gpu_blocks: u64, explicit: bool) -> Self {
-        Self { num_gpu_blocks, explicit }
-    }
 }
 
 impl LaunchReport {

@@ -123,7 +123,7 @@ impl TimingModel {
     pub(super) fn read_performance(&mut self) -> Result<()> {
         if let Self::External { provider, config } = self {
             if let ExternalConfig::Other(value) = config {
-                if PERFORMANCE_PROVIDERS.contains(&provider.as_str()) {
+                if is_performance_provider(provider) {
                     let read = ForwardPassPerfModelConfig::from_value(value.clone())?;
                     *config = ExternalConfig::Performance(Box::new(read));
                 }
@@ -139,4 +139,9 @@ impl TimingModel {
             _ => None,
         }
     }
+}
+
+/// Whether providers of this name are configured with the canonical form.
+pub(super) fn is_performance_provider(provider: &str) -> bool {
+    PERFORMANCE_PROVIDERS.contains(&provider)
 }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
+use super::draft::MAX_REPLAY_DEPTH;
 use crate::codes::{E_ACCEPT_INVALID, E_ACCEPT_MISSING, E_RANGE};
 use crate::error::{Error, Result};
 
@@ -21,6 +22,15 @@ pub const DEFAULT_ACCEPTANCE: [f64; 5] = [0.85, 0.3, 0.0, 0.0, 0.0];
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct AcceptanceRates(Vec<f64>);
+
+/// Refuses a depth that no replay has, before rates are made for it.
+fn replayable(depth: u32) -> Result<()> {
+    if depth <= MAX_REPLAY_DEPTH {
+        return Ok(());
+    }
+    let message = format!("depth {depth} cannot be replayed: must be 1 to {MAX_REPLAY_DEPTH}");
+    Err(Error::speculation(E_RANGE, "", message))
+}
 
 fn invalid(path: impl Into<String>, message: impl Into<String>) -> Error {
     Error::speculation(E_ACCEPT_INVALID, path, message)
@@ -40,12 +50,12 @@ impl AcceptanceRates {
 
     /// The rates of a depth in the older spelling: padded with zeros, cut, or the default.
     pub fn legacy(text: Option<&str>, depth: u32) -> Result<Self> {
-        let depth = depth as usize;
+        replayable(depth)?;
         let mut rates = match text.filter(|text| !text.trim().is_empty()) {
             Some(text) => text.parse::<Self>()?.0,
             None => DEFAULT_ACCEPTANCE.to_vec(),
         };
-        rates.resize(depth, 0.0);
+        rates.resize(depth as usize, 0.0);
         Ok(Self(rates))
     }
 
@@ -71,6 +81,7 @@ impl AcceptanceRates {
     /// The steadiest rates with this mean of accepted drafts, from 0 to the depth: certain as far
     /// as the mean reaches, then its fraction, then none.
     pub fn from_mean_accepted(mean: f64, depth: u32) -> Result<Self> {
+        replayable(depth)?;
         if !(0.0..=f64::from(depth)).contains(&mean) {
             return Err(invalid("", format!("{mean}: must be from 0 to the depth, {depth}")));
         }

@@ -7,6 +7,7 @@ use crate::error::Result;
 
 mod fields;
 mod flat;
+mod materialize;
 mod matrix;
 mod properties;
 

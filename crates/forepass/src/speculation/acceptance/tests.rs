@@ -72,6 +72,11 @@ fn rates_of_the_older_spelling_are_padded_cut_or_assumed() {
     assert_eq!(rates(Some("0.5"), 3), [0.5, 0.0, 0.0]);
     assert_eq!(rates(Some("0.5,0.4,0.3"), 2), [0.5, 0.4]);
     assert!(AcceptanceRates::legacy(Some("1.2"), 3).is_err());
+    for too_deep in [6, u32::MAX] {
+        assert_eq!(AcceptanceRates::legacy(None, too_deep).unwrap_err().code(), E_RANGE);
+        let mean = AcceptanceRates::from_mean_accepted(1.0, too_deep);
+        assert_eq!(mean.unwrap_err().code(), E_RANGE);
+    }
     let exact = AcceptanceRates::new(vec![0.5, 0.4]).unwrap();
     assert!(exact.clone().exactly(2).is_ok());
     for depth in [1, 3] {
@@ -92,7 +97,7 @@ fn every_request_decodes_its_drafts_and_one_more_row() {
 proptest! {
     /// Simulated step by step: the chance to reach each level, summed.
     #[test]
-    fn rates_convert_both_ways(rates in proptest::collection::vec(0.0..=1.0_f64, 0..6)) {
+    fn rates_convert_both_ways(rates in proptest::collection::vec(0.0..=1.0_f64, 0..=5)) {
         let conditional = AcceptanceRates::new(rates.clone()).unwrap();
         let mut reach = 1.0;
         let unconditional: Vec<f64> = rates.iter().map(|rate| { reach *= rate; reach }).collect();
