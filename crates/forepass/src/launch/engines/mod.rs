@@ -1,5 +1,12 @@
 //! Reads the options that an operator gives to vLLM, SGLang or TensorRT-LLM, as the engine reads
 //! them, and resolves how deep it will speculate.
+//!
+//! Options come as [arguments, a command line or a mapping](EngineOptions), in every spelling that
+//! the engine takes. Each is one of three: it tells what is drafted; it is known and changes
+//! nothing of that, and is listed as ignored; or it is not known, and is warned of. What is drafted
+//! is put as a speculation block, and judged by [`resolve_replay`] alone. A number that the engine
+//! takes from a checkpoint is not guessed: the refusal says which option sets it.
+//! [`engine_methods`] lists what comes of each method of each engine.
 
 mod argv;
 mod dialect;

@@ -462,3 +462,22 @@ fn the_numbers_say_which_option_gave_them() {
     );
     assert_eq!(block.replay_depth(), Ok(3));
 }
+
+#[test]
+fn the_document_holds_the_block_and_no_launch() {
+    let report = report(Backend::Vllm, json!("--spec-method mtp --spec-tokens 2"));
+    let document: Value = serde_json::from_str(&report.to_json()).unwrap();
+    assert_eq!(
+        document,
+        json!({
+            "schema": "forepass.launch.v1", "ok": true, "kind": "mtp", "depth": 2,
+            "decode_width": 3, "tree": false, "dynamic": null, "aic_nextn": 2,
+            "acceptance_rates": null,
+            "speculation": {"kind": "mtp", "params": {"num_speculative_tokens": 2}},
+            "capacity": null,
+            "provenance": {"backend": "vllm", "kind": "--spec-method mtp",
+                "depth": "--spec-tokens", "decode_width": "--spec-tokens + 1"},
+            "ignored": [], "warnings": [], "error": null, "launch": null,
+        })
+    );
+}
