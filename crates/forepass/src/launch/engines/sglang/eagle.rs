@@ -7,7 +7,7 @@ use crate::launch::engines::options::{Options, wrong};
 use crate::launch::engines::reading::{DEEPEST, Quantity, Reading};
 use crate::launch::engines::{fault, tree};
 
-/// The EAGLE family: steps, branches and verified tokens, all given or all chosen by the engine.
+/// Which scheme the algorithm means, and its draft.
 pub(super) fn read(options: &mut Options, name: &str, reading: &mut Reading) -> Result<()> {
     let target = options.text("model")?;
     let own_layers = match &reading.draft {
@@ -29,7 +29,7 @@ pub(super) fn read(options: &mut Options, name: &str, reading: &mut Reading) -> 
             reading.origin("kind")
         ));
     }
-    if kind.is_none() {
+    let Some(kind) = kind else {
         let refusal = fault(
             E_KIND,
             &reading.origin("kind"),
@@ -42,9 +42,9 @@ pub(super) fn read(options: &mut Options, name: &str, reading: &mut Reading) -> 
         );
         reading.refuse(refusal);
         return Ok(());
-    }
+    };
     match (kind, &reading.draft) {
-        (Some("mtp"), Some(draft)) => {
+        ("mtp", Some(draft)) => {
             if !own_layers {
                 options.warnings.push(format!(
                     "{}: NEXTN is taken to draft with layers of the target model, whatever holds \
@@ -54,23 +54,18 @@ pub(super) fn read(options: &mut Options, name: &str, reading: &mut Reading) -> 
             }
             reading.draft = None;
         }
-        (Some(kind @ ("eagle3" | "draft_model")), None) => reading.refuse(fault(
+        ("eagle3" | "draft_model", None) => reading.refuse(fault(
             E_PARAM,
             DRAFT,
             format!("absent: {name} ({kind}) needs the draft's checkpoint"),
         )),
         _ => {}
     }
-    if let Some(kind) = kind {
-        reading.lower(kind, "num_speculative_tokens");
-        if reading.tree {
-            branch(options, kind, reading)?;
-        }
-    }
-    Ok(())
+    reading.lower(kind, "num_speculative_tokens");
+    if reading.tree { branch(options, kind, reading) } else { Ok(()) }
 }
 
-/// Steps, branches and verified tokens.
+/// Steps, branches and verified tokens, all given or all chosen by the engine.
 fn triple(options: &mut Options, name: &str, reading: &mut Reading) -> Result<()> {
     let (steps, topk) = (options.integer(STEPS)?, options.integer(TOPK)?);
     let tokens = options.integer(DRAFT_TOKENS)?;
