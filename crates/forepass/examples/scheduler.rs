@@ -38,7 +38,7 @@ fn trained() -> Result<ForwardPassModel, forepass::Error> {
 
 /// Steps a batch to its end; gives the number of steps and the time they take, in milliseconds.
 fn run(launch: &EngineLaunchConfig) -> Result<(u32, f64), Box<dyn Error>> {
-    let mut model = trained()?;
+    let model = trained()?;
     let batch = launch
         .max_num_seqs
         .map_or(REQUESTS, |most| REQUESTS.min(most.try_into().unwrap_or(REQUESTS)));

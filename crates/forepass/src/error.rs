@@ -200,11 +200,14 @@ pub(crate) fn from_json<'de, T: serde::Deserialize<'de>>(
 
 /// Deserializes a JSON value and, where it fails, tells the JSON path of the value at fault.
 pub(crate) fn from_json_value<'de, T: serde::Deserialize<'de>>(
-    value: impl serde::Deserializer<'de, Error = serde_json::Error>,
+    value: impl serde::Deserializer<'de, Error = serde_json::Error> + Copy,
     fault: impl Fn(String, String) -> Error,
 ) -> Result<T> {
-    serde_path_to_error::deserialize(value)
-        .map_err(|located| fault(json_path(located.path()), located.inner().to_string()))
+    // As with text, the path is worked out only for a fault.
+    T::deserialize(value).or_else(|_| {
+        serde_path_to_error::deserialize(value)
+            .map_err(|located| fault(json_path(located.path()), located.inner().to_string()))
+    })
 }
 
 /// A field that may be absent but, where it stands, is not `null`.

@@ -12,11 +12,17 @@ use crate::error::{self, Error, Result, join};
 /// Options from JSON text.
 pub(crate) fn from_json<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
     let Document(value) = error::from_json(text, fault)?;
-    from_value(value)
+    from_ref(&value)
 }
 
 /// Options from a JSON value.
+#[expect(clippy::needless_pass_by_value, reason = "those who call are done with it")]
 pub(crate) fn from_value<T: DeserializeOwned>(value: Value) -> Result<T> {
+    from_ref(&value)
+}
+
+/// Options from a JSON value that is kept.
+pub(crate) fn from_ref<T: DeserializeOwned>(value: &Value) -> Result<T> {
     error::from_json_value(Strict(value), fault)
 }
 

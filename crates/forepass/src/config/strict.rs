@@ -9,9 +9,10 @@ use serde::forward_to_deserialize_any;
 use serde_json::{Error, Value};
 
 /// A JSON value to read options from.
-pub(crate) struct Strict(pub(super) Value);
+#[derive(Clone, Copy)]
+pub(crate) struct Strict<'a>(pub(super) &'a Value);
 
-impl IntoDeserializer<'_, Error> for Strict {
+impl<'a> IntoDeserializer<'a, Error> for Strict<'a> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -19,16 +20,16 @@ impl IntoDeserializer<'_, Error> for Strict {
     }
 }
 
-impl<'de> Deserializer<'de> for Strict {
+impl<'de> Deserializer<'de> for Strict<'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.0 {
             Value::Array(items) => {
-                visitor.visit_seq(SeqDeserializer::new(items.into_iter().map(Strict)))
+                visitor.visit_seq(SeqDeserializer::new(items.iter().map(Strict)))
             }
             Value::Object(object) => visitor.visit_map(MapDeserializer::new(
-                object.into_iter().map(|(key, value)| (key, Strict(value))),
+                object.iter().map(|(key, value)| (key.as_str(), Strict(value))),
             )),
             scalar => scalar.deserialize_any(visitor),
         }
@@ -49,7 +50,7 @@ impl<'de> Deserializer<'de> for Strict {
     ) -> Result<V::Value, Error> {
         match self.0 {
             Value::Object(_) => self.deserialize_any(visitor),
-            other => Err(Error::invalid_type(kind(&other), &"an object")),
+            other => Err(Error::invalid_type(kind(other), &"an object")),
         }
     }
 
@@ -60,8 +61,8 @@ impl<'de> Deserializer<'de> for Strict {
         visitor: V,
     ) -> Result<V::Value, Error> {
         match self.0 {
-            Value::String(name) => visitor.visit_enum(name.into_deserializer()),
-            other => Err(Error::invalid_type(kind(&other), &"a string")),
+            Value::String(name) => visitor.visit_enum(name.as_str().into_deserializer()),
+            other => Err(Error::invalid_type(kind(other), &"a string")),
         }
     }
 
@@ -106,14 +107,14 @@ mod tests {
         any: Value,
     }
 
-    fn read(value: Value) -> Result<Options, String> {
+    fn read(value: &Value) -> Result<Options, String> {
         Options::deserialize(Strict(value)).map_err(|error| error.to_string())
     }
 
     #[test]
     fn values_of_the_right_kind_are_read() {
         let any = json!([null, true, -1, 0.5, "x", {"a": []}]);
-        let options = read(json!({
+        let options = read(&json!({
             "count": 3, "list": [1, 2], "name": "one", "inner": {"count": 4, "name": null},
             "any": any
         }));
@@ -132,10 +133,10 @@ mod tests {
     #[test]
     fn a_list_is_no_object_and_an_object_is_no_name() {
         for value in [json!([3]), json!([]), json!({"inner": [3]})] {
-            let message = read(value).unwrap_err();
+            let message = read(&value).unwrap_err();
             assert_eq!(message, "invalid type: list, expected an object");
         }
-        let message = read(json!({"name": {"one": null}})).unwrap_err();
+        let message = read(&json!({"name": {"one": null}})).unwrap_err();
         assert_eq!(message, "invalid type: object, expected a string");
     }
 }

@@ -4,7 +4,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use crate::config::{ForwardPassPerfModelConfig, range};
+use crate::config::{ForwardPassPerfModelConfig, document, range};
 use crate::error::Result;
 
 /// Providers whose configuration is that of a performance model of this crate's form.
@@ -124,7 +124,7 @@ impl TimingModel {
         if let Self::External { provider, config } = self {
             if let ExternalConfig::Other(value) = config {
                 if is_performance_provider(provider) {
-                    let read = ForwardPassPerfModelConfig::from_value(value.clone())?;
+                    let read = document::from_ref(value)?;
                     *config = ExternalConfig::Performance(Box::new(read));
                 }
             }
