@@ -16,7 +16,7 @@
 //! Further schemes are [registered](register_scheme) by name. What can be *replayed* is narrower
 //! than what can be drafted: a chain of depth 1 to [`MAX_REPLAY_DEPTH`], or none;
 //! [`Draft::replay_depth`] and [`SpeculationConfig::replay_depth`] tell. Each refusal is an
-//! [`Error::Speculation`](crate::Error::Speculation) with one of the [`codes`](crate::codes).
+//! [`Error::Speculation`] with one of the [`codes`](crate::codes).
 //!
 //! ```
 //! use forepass::config::SpeculationConfig;
