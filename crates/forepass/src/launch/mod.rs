@@ -5,7 +5,8 @@
 //! [`EngineLaunchConfig`] is the launch itself, for a program that goes on with it: it exists only
 //! checked. The performance model's configuration says what is drafted, under `speculation`; its
 //! own `nextn` stays 0 then. The depth is inferred from it, and how often drafts are accepted is
-//! said on the engine. Faults have stable [`codes`](crate::codes).
+//! said on the engine. [`engines`] reads what an operator gives to a real engine. Faults have
+//! stable [`codes`](crate::codes).
 
 mod authored;
 mod blocks;
@@ -13,6 +14,7 @@ mod capacity;
 mod config;
 mod drafting;
 mod engine;
+pub mod engines;
 mod legacy;
 mod materialize;
 mod metadata;

@@ -27,10 +27,14 @@ pub struct LaunchReport {
     pub decode_width: Option<u32>,
     /// Whether drafts branch.
     pub tree: Option<bool>,
+    /// How the depth changes while the engine runs, if it does.
+    pub dynamic: Option<String>,
     /// Depth of the scheduler's ranks; absent where nothing is drafted.
     pub aic_nextn: Option<u32>,
     /// Conditional acceptance of each level of the draft.
     pub acceptance_rates: Option<AcceptanceRates>,
+    /// The speculation block that the engine's own options mean.
+    pub speculation: Option<SpeculationConfig>,
     /// Size of the KV cache.
     pub capacity: Option<Capacity>,
     /// Where each number comes from: a path of the input, or words.
@@ -113,8 +117,10 @@ impl Serialize for LaunchReport {
             depth: Option<u32>,
             decode_width: Option<u32>,
             tree: Option<bool>,
+            dynamic: &'a Option<String>,
             aic_nextn: Option<u32>,
             acceptance_rates: &'a Option<AcceptanceRates>,
+            speculation: &'a Option<SpeculationConfig>,
             capacity: Option<Capacity>,
             provenance: &'a BTreeMap<String, String>,
             ignored: &'a [String],
@@ -137,8 +143,10 @@ impl Serialize for LaunchReport {
             depth: self.depth,
             decode_width: self.decode_width,
             tree: self.tree,
+            dynamic: &self.dynamic,
             aic_nextn: self.aic_nextn,
             acceptance_rates: &self.acceptance_rates,
+            speculation: &self.speculation,
             capacity: self.capacity,
             provenance: &self.provenance,
             ignored: &self.ignored,
