@@ -261,25 +261,34 @@ pub(crate) fn is_constant(scatter: f64, deviation: f64, count: usize) -> bool {
 }
 
 impl<const D: usize> Centred<D> {
-    /// The statistics of rows that stay, in the working precision.
-    pub(crate) fn of(rows: &[[f64; D]]) -> Self {
+    /// The statistics of rows that stay, each counted by its weight, in the working precision.
+    ///
+    /// The weights are those of the rows in order; they sum to the number of rows.
+    pub(crate) fn of(rows: &[[f64; D]], weights: &[f64]) -> Self {
         let share = 1.0 / rows.len().max(1) as f64;
         let first = rows.first().copied().unwrap_or([0.0; D]);
         let mut shift = [0.0; D];
-        for row in rows {
+        for (row, weight) in rows.iter().zip(weights) {
             for i in 0..D {
-                shift[i] += row[i] - first[i];
+                shift[i] += weight * (row[i] - first[i]);
             }
         }
         // A constant column has exactly its constant for a mean, so that its scatter is zero.
         let mean: [f64; D] = std::array::from_fn(|i| first[i] + shift[i] * share);
         let mut scatter = [[0.0; D]; D];
-        for row in rows {
+        for (row, weight) in rows.iter().zip(weights) {
             let difference: [f64; D] = std::array::from_fn(|i| row[i] - mean[i]);
+            let weighted = difference.map(|difference| weight * difference);
             for i in 0..D {
                 for j in 0..D {
-                    scatter[i][j] += difference[i] * difference[j];
+                    scatter[i][j] += weighted[i] * difference[j];
                 }
+            }
+        }
+        // Weighting one factor leaves the halves a rounding apart.
+        for i in 1..D {
+            for j in 0..i {
+                scatter[i][j] = scatter[j][i];
             }
         }
         Self { count: rows.len(), mean, residue: [0.0; D], scatter, is_sound: true }

@@ -4,6 +4,9 @@
 //! limit, the oldest row of a fullest cell goes; among fullest cells, the one whose oldest row is
 //! oldest. Rows of a cell stay in arrival order when the grid widens. The same rows in the same
 //! order therefore leave the same sample, always.
+//!
+//! A [`Freshness`] keeps the newest rows out of the grid, lets rows grow only so old, and spans the
+//! grid over the rows that are kept, so that one extreme row does not coarsen it for ever.
 
 use crate::workload::FEATURES;
 
@@ -20,6 +23,23 @@ impl Observation {
     /// The row that fits take: the features, then the latency.
     pub fn row(&self) -> [f64; FEATURES + 1] {
         [self.features[0], self.features[1], self.latency_ms]
+    }
+}
+
+/// What else than its place in the grid decides whether a row is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Freshness {
+    /// The newest rows, kept wherever they lie; fewer than the limit of the sample.
+    pub recent: usize,
+    /// Rows that may arrive after one before it goes, whatever its cell; at least 1.
+    pub max_age: u64,
+}
+
+impl Freshness {
+    /// The newest `recent` rows always, and none that is older than `max_age` arrivals.
+    pub fn new(recent: usize, max_age: u64) -> Self {
+        Self { recent, max_age }
     }
 }
 
@@ -56,6 +76,7 @@ struct Cell {
 pub struct Retention {
     bins_per_axis: [usize; FEATURES],
     max_observations: usize,
+    freshness: Option<Freshness>,
     slots: Vec<Slot>,
     free: Vec<Link>,
     cells: Vec<Cell>,
@@ -86,6 +107,7 @@ impl Retention {
         Self {
             bins_per_axis,
             max_observations,
+            freshness: None,
             slots: Vec::with_capacity(reserved),
             free: Vec::with_capacity(2),
             cells: Vec::with_capacity(most_cells.min(reserved)),
@@ -96,6 +118,13 @@ impl Retention {
             retained_range: [EMPTY_RANGE; FEATURES],
             at_the_edge: [[0; 2]; FEATURES],
         }
+    }
+
+    /// The same sample, kept fresh; for one that is still empty.
+    #[must_use]
+    pub fn with_freshness(mut self, freshness: Freshness) -> Self {
+        self.freshness = Some(freshness);
+        self
     }
 
     /// Number of rows kept.
@@ -134,18 +163,42 @@ impl Retention {
     /// Takes in one row; returns the row that had to go for it, which may be the same one.
     pub fn insert(&mut self, observation: Observation) -> Option<Observation> {
         let coordinates = observation.features.map(f64::ln_1p);
-        if widen(&mut self.grid, &coordinates) {
-            self.refill_cells();
+        let evicted = match self.freshness {
+            None => {
+                if widen(&mut self.grid, &coordinates) {
+                    self.refill_cells(self.len());
+                }
+                let arrived = self.append(observation, coordinates);
+                self.enter_cell(arrived);
+                self.extend_range(&observation.features);
+                (self.len() > self.max_observations).then(|| self.evict())
+            }
+            Some(freshness) => {
+                self.append(observation, coordinates);
+                self.extend_range(&observation.features);
+                self.evict_stale(freshness)
+            }
+        };
+        if let Some(evicted) = &evicted {
+            self.leave_range(&evicted.features);
         }
-        let arrived = self.append(observation, coordinates);
-        self.enter_cell(arrived);
-        self.extend_range(&observation.features);
-        if self.len() <= self.max_observations {
+        evicted
+    }
+
+    /// Takes out a row that is too old, or one of the older rows where the sample is over its
+    /// limit: from the fullest cell of a grid over what is kept.
+    fn evict_stale(&mut self, freshness: Freshness) -> Option<Observation> {
+        let oldest = self.slots.get(self.oldest as usize)?.sequence;
+        let is_over = self.len() > self.max_observations;
+        if self.arrivals - 1 - oldest > freshness.max_age {
+            self.refill_cells(1);
+        } else if is_over {
+            self.grid = self.retained_range.map(|range| range.map(f64::ln_1p));
+            self.refill_cells(self.len() - freshness.recent.min(self.max_observations));
+        } else {
             return None;
         }
-        let evicted = self.evict();
-        self.leave_range(&evicted.features);
-        Some(evicted)
+        Some(self.evict())
     }
 
     /// Takes a row into the range of each feature.
@@ -223,11 +276,12 @@ impl Retention {
         }
     }
 
-    /// Distributes all rows over the cells of the present grid, in arrival order.
-    fn refill_cells(&mut self) {
+    /// Distributes the first `count` rows over the cells of the present grid, in arrival order.
+    fn refill_cells(&mut self, count: usize) {
         self.cells.clear();
         let mut at = self.oldest;
-        while let Some(newer) = self.slots.get(at as usize).map(|slot| slot.newer) {
+        for _ in 0..count {
+            let Some(newer) = self.slots.get(at as usize).map(|slot| slot.newer) else { break };
             self.enter_cell(at);
             at = newer;
         }
