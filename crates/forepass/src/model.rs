@@ -238,8 +238,7 @@ impl ForwardPassModel {
         })
     }
 
-    /// What a mixed iteration costs at the least: its decode work alone, where the store of pure
-    /// decode has seen the like.
+    /// What a mixed iteration costs at the least: its decode work alone.
     fn floor_ms(&self, workload: &Workload) -> Option<f64> {
         let is_mixed = matches!(
             workload.kind,
@@ -249,7 +248,7 @@ impl ForwardPassModel {
             return None;
         }
         let decode = self.store(WorkloadKind::PureDecode)?;
-        decode.covers(&workload.decode).then(|| decode.forecast(&workload.decode, None).ms)?
+        decode.forecast(&workload.decode, None).ms
     }
 
     /// Predicts single-rank iterations given as columns; NaN where the latency is not known.

@@ -302,6 +302,18 @@ impl<const D: usize> Centred<D> {
         self.mean[P] + shift
     }
 
+    /// The least-squares problem of the last column on the `P` before it, without an intercept.
+    pub(crate) fn regression_from_zero<const P: usize>(&self) -> NormalEquations<P> {
+        const { assert!(P + 1 == D, "the last column is the target") };
+        let count = self.count as f64;
+        let product = |i: usize, j: usize| self.scatter[i][j] + count * self.mean[i] * self.mean[j];
+        NormalEquations {
+            gram: std::array::from_fn(|i| std::array::from_fn(|j| product(i, j))),
+            rhs: std::array::from_fn(|i| product(i, P)),
+            target: product(P, P),
+        }
+    }
+
     /// The least-squares problem of the last column on the `P` before it, those that vary; and
     /// whether it is clear of each that it does or does not.
     ///

@@ -80,6 +80,13 @@ pub struct Retention {
     slots: Vec<Slot>,
     free: Vec<Link>,
     cells: Vec<Cell>,
+    /// Where in `cells` each cell of a small grid is; empty for a large one, which is searched.
+    places: Vec<Link>,
+    /// Of a sample that is kept fresh: how many rows are in the grid, those before the newest, the
+    /// last of them, and how many have entered since the grid was spanned.
+    in_grid: usize,
+    last_in_grid: Link,
+    since_span: usize,
     oldest: Link,
     youngest: Link,
     arrivals: u64,
@@ -94,6 +101,9 @@ const EMPTY_RANGE: [f64; 2] = [f64::INFINITY, f64::NEG_INFINITY];
 
 /// Room for this many rows is set aside at once; larger samples grow into theirs.
 const RESERVED: usize = 1024;
+
+/// Cells of a grid up to which each has a place of its own.
+const SMALL_GRID: usize = 256;
 
 impl Retention {
     /// An empty sample of at most `max_observations` rows over `bins_per_axis` cells (both at
@@ -111,6 +121,10 @@ impl Retention {
             slots: Vec::with_capacity(reserved),
             free: Vec::with_capacity(2),
             cells: Vec::with_capacity(most_cells.min(reserved)),
+            places: if most_cells <= SMALL_GRID { vec![NONE; most_cells] } else { Vec::new() },
+            in_grid: 0,
+            last_in_grid: NONE,
+            since_span: 0,
             oldest: NONE,
             youngest: NONE,
             arrivals: 0,
@@ -176,7 +190,7 @@ impl Retention {
             Some(freshness) => {
                 self.append(observation, coordinates);
                 self.extend_range(&observation.features);
-                self.evict_stale(freshness)
+                self.refresh(freshness)
             }
         };
         if let Some(evicted) = &evicted {
@@ -185,20 +199,48 @@ impl Retention {
         evicted
     }
 
-    /// Takes out a row that is too old, or one of the older rows where the sample is over its
-    /// limit: from the fullest cell of a grid over what is kept.
-    fn evict_stale(&mut self, freshness: Freshness) -> Option<Observation> {
-        let oldest = self.slots.get(self.oldest as usize)?.sequence;
-        let is_over = self.len() > self.max_observations;
-        if self.arrivals - 1 - oldest > freshness.max_age {
-            self.refill_cells(1);
-        } else if is_over {
-            self.grid = self.retained_range.map(|range| range.map(f64::ln_1p));
-            self.refill_cells(self.len() - freshness.recent.min(self.max_observations));
-        } else {
-            return None;
+    /// Puts the rows that are no longer among the newest into the grid, and takes one out of it
+    /// where a row is too old or the sample is over its limit.
+    fn refresh(&mut self, freshness: Freshness) -> Option<Observation> {
+        let recent = freshness.recent.min(self.max_observations - 1);
+        while self.len() - self.in_grid > recent {
+            let at = self.first_outside();
+            let slot = self.slots.get(at as usize)?;
+            let is_inside = |([least, greatest], value): (&[f64; 2], &f64)| {
+                least <= value && value <= greatest
+            };
+            self.since_span += 1;
+            if self.since_span <= self.max_observations
+                && self.grid.iter().zip(&slot.coordinates).all(is_inside)
+            {
+                self.enter_cell(at);
+                self.last_in_grid = at;
+                self.in_grid += 1;
+            } else {
+                // Over what is kept now, the newest included: they are the next to enter.
+                self.grid = self.retained_range.map(|range| range.map(f64::ln_1p));
+                self.since_span = 0;
+                self.refill_cells(self.len() - recent);
+            }
         }
-        Some(self.evict())
+        let oldest = self.slots.get(self.oldest as usize)?;
+        if self.arrivals - 1 - oldest.sequence > freshness.max_age {
+            if self.in_grid == 0 {
+                self.refill_cells(1);
+            }
+            let oldest = self.oldest;
+            let place = self.cells.iter().position(|cell| cell.oldest == oldest)?;
+            return Some(self.take_from(place));
+        }
+        (self.len() > self.max_observations).then(|| self.evict())
+    }
+
+    /// The oldest row that is not in the grid.
+    fn first_outside(&self) -> Link {
+        match self.slots.get(self.last_in_grid as usize) {
+            Some(slot) => slot.newer,
+            None => self.oldest,
+        }
     }
 
     /// Takes a row into the range of each feature.
@@ -267,11 +309,18 @@ impl Retention {
     fn enter_cell(&mut self, at: Link) {
         let position = self.position(&self.slots[at as usize].coordinates);
         self.slots[at as usize].next_in_cell = NONE;
-        if let Some(cell) = self.cells.iter_mut().find(|cell| cell.position == position) {
+        let place = match self.places.get(position) {
+            Some(&place) => place as usize,
+            None => self.cells.iter().position(|cell| cell.position == position).unwrap_or(usize::MAX),
+        };
+        if let Some(cell) = self.cells.get_mut(place) {
             self.slots[cell.youngest as usize].next_in_cell = at;
             cell.youngest = at;
             cell.rows += 1;
         } else {
+            if let Some(place) = self.places.get_mut(position) {
+                *place = link(self.cells.len());
+            }
             self.cells.push(Cell { position, rows: 1, oldest: at, youngest: at });
         }
     }
@@ -279,10 +328,15 @@ impl Retention {
     /// Distributes the first `count` rows over the cells of the present grid, in arrival order.
     fn refill_cells(&mut self, count: usize) {
         self.cells.clear();
+        self.places.fill(NONE);
+        self.last_in_grid = NONE;
+        self.in_grid = 0;
         let mut at = self.oldest;
         for _ in 0..count {
             let Some(newer) = self.slots.get(at as usize).map(|slot| slot.newer) else { break };
             self.enter_cell(at);
+            self.last_in_grid = at;
+            self.in_grid += 1;
             at = newer;
         }
     }
@@ -311,6 +365,11 @@ impl Retention {
                 victim = index;
             }
         }
+        self.take_from(victim)
+    }
+
+    /// Takes the oldest row out of a cell.
+    fn take_from(&mut self, victim: usize) -> Observation {
         let cell = &mut self.cells[victim];
         let at = cell.oldest;
         let slot = &self.slots[at as usize];
@@ -318,7 +377,14 @@ impl Retention {
         cell.rows -= 1;
         let (observation, older, newer) = (slot.observation, slot.older, slot.newer);
         if cell.rows == 0 {
-            self.cells.swap_remove(victim);
+            let emptied = self.cells.swap_remove(victim);
+            if let Some(place) = self.places.get_mut(emptied.position) {
+                *place = NONE;
+            }
+            let moved = self.cells.get(victim).map(|cell| cell.position);
+            if let Some(place) = moved.and_then(|position| self.places.get_mut(position)) {
+                *place = link(victim);
+            }
         }
         match self.slots.get_mut(older as usize) {
             Some(before) => before.newer = newer,
@@ -328,6 +394,10 @@ impl Retention {
             Some(after) => after.older = older,
             None => self.youngest = older,
         }
+        if self.last_in_grid == at {
+            self.last_in_grid = older;
+        }
+        self.in_grid = self.in_grid.saturating_sub(1);
         self.free.push(at);
         observation
     }

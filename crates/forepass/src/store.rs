@@ -155,11 +155,6 @@ impl Store {
         }
     }
 
-    /// Whether the store has rows like this one, and so can vouch for a forecast of it.
-    pub(crate) fn covers(&self, features: &[f64; FEATURES]) -> bool {
-        self.retention.covers(features)
-    }
-
     fn answer(
         &self,
         features: &[f64; FEATURES],

@@ -1,10 +1,10 @@
 //! Which forecast to serve of several, judged by their errors of late.
 
 /// Share of an error that is remembered one step later.
-const MEMORY: f64 = 0.9;
+const MEMORY: f64 = 0.95;
 
 /// How strongly errors count against a forecast.
-const RATE: f64 = 4.0;
+const RATE: f64 = 2.0;
 
 /// Keeps the errors of `N` forecasts and picks their weighted median.
 ///
@@ -48,17 +48,20 @@ impl<const N: usize> Choice<N> {
 
     /// The forecast with half of the weight on either side.
     pub(super) fn pick(&self, forecasts: &[f64; N]) -> usize {
-        let mut order: [usize; N] = std::array::from_fn(|i| i);
-        order.sort_unstable_by(|&a, &b| forecasts[a].total_cmp(&forecasts[b]).then(a.cmp(&b)));
         let half = 0.5 * self.weights.iter().sum::<f64>();
-        let mut sum = 0.0;
-        for i in order {
-            sum += self.weights[i];
-            if self.admitted[i] && sum >= half {
-                return i;
+        let mut picked = None;
+        for i in (0..N).filter(|&i| self.admitted[i]) {
+            let value = forecasts[i];
+            if picked.is_some_and(|best: usize| forecasts[best] <= value) {
+                continue;
+            }
+            // The least forecast that has half of the weight at or below it.
+            let below = |j: usize| if forecasts[j] <= value { self.weights[j] } else { 0.0 };
+            if (0..N).fold(0.0, |sum, j| sum + below(j)) >= half {
+                picked = Some(i);
             }
         }
-        order[N - 1]
+        picked.unwrap_or(0)
     }
 }
 

@@ -35,14 +35,14 @@ const ARMS: usize = MODELS * WINDOWS.len();
 /// Retained rows from which a spline is fitted.
 const SPLINE_FROM: usize = 32;
 
-/// Rows accepted from one refit to the next: a sixteenth of those before, at most this many.
-const REFIT_SHARE: u64 = 16;
-const REFIT_AT_MOST: u64 = 16;
+/// Rows accepted from one refit to the next: an eighth of those before, at most this many.
+const REFIT_SHARE: u64 = 8;
+const REFIT_AT_MOST: u64 = 64;
 
 /// Rows accepted from one search for knots to the next: a quarter of those before, at most this
 /// many.
 const SEARCH_SHARE: u64 = 4;
-const SEARCH_AT_MOST: u64 = 128;
+const SEARCH_AT_MOST: u64 = 512;
 
 /// How an adaptive fit learns.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -157,14 +157,19 @@ impl Adaptive {
     }
 
     /// Learns from an observation how good the forecasts were, before it is retained.
-    pub fn judge(&mut self, observation: &Observation, retention: &Retention, floor: Option<f64>) {
-        let Ok(served) = self.forecast(&observation.features, retention, floor) else { return };
+    pub fn judge(
+        &mut self,
+        observation: &Observation,
+        retention: &Retention,
+        floor_ms: Option<f64>,
+    ) {
         let Ok(line) = self.line else { return };
-        let values = self.values(&line, &observation.features, retention);
+        let values = values(&line, self.spline.as_ref(), &observation.features, retention);
         let arms = self.arms(&values);
+        let chosen = arms[self.choice.pick(&arms)];
         let observed = observation.latency_ms;
-        self.conformal.learn(served.ms, observed);
-        self.floor.learn(arms[self.choice.pick(&arms)], floor, observed);
+        self.conformal.learn(self.floor.under(chosen, floor_ms).unwrap_or(chosen), observed);
+        self.floor.learn(chosen, floor_ms, observed);
         self.choice.learn(&arms, observed);
         self.newest.learn(observation, &values);
     }
@@ -196,20 +201,20 @@ impl Adaptive {
         if retention.len() < SPLINE_FROM {
             return;
         }
-        let earlier = self.spline;
-        let start = |features: &[f64; FEATURES]| match &earlier {
-            Some(spline) => spline.value(features),
-            None => line.value(features),
-        };
-        let mut basis = earlier.map(|spline| spline.basis);
+        let mut basis = self.spline.map(|spline| spline.basis);
         if self.accepted >= self.next_search {
             self.next_search =
                 self.accepted + (self.accepted / SEARCH_SHARE).clamp(1, SEARCH_AT_MOST);
             self.searches += 1;
+            let start = basis.and_then(|basis| self.refitter.spline(&basis));
+            let start = |features: &[f64; FEATURES]| match &start {
+                Some(spline) => spline.value(features),
+                None => line.value(features),
+            };
             basis = self.refitter.knots(start, knots, basis.as_ref()).or(basis);
         }
         self.spline = basis
-            .and_then(|basis| self.refitter.spline(&basis, start))
+            .and_then(|basis| self.refitter.spline(&basis))
             .filter(SplineModel::is_ready);
     }
 
@@ -224,7 +229,7 @@ impl Adaptive {
         floor: Option<f64>,
     ) -> Result<Served, Reason> {
         let line = self.line?;
-        let arms = self.arms(&self.values(&line, features, retention));
+        let arms = self.arms(&values(&line, self.spline.as_ref(), features, retention));
         let arm = self.choice.pick(&arms);
         let (ms, source) = match self.floor.under(arms[arm], floor) {
             Some(floor) => (floor, Source::DecodeFloor),
@@ -247,15 +252,6 @@ impl Adaptive {
     /// errors enough to tell.
     pub fn interval(&self, served_ms: f64, level: f64) -> Option<[f64; 2]> {
         self.conformal.interval(served_ms, level)
-    }
-
-    fn values(
-        &self,
-        line: &LinearModel,
-        features: &[f64; FEATURES],
-        retention: &Retention,
-    ) -> [f64; MODELS] {
-        values(line, self.spline.as_ref(), features, retention)
     }
 
     fn arms(&self, values: &[f64; MODELS]) -> [f64; ARMS] {
@@ -296,22 +292,25 @@ impl Adaptive {
 }
 
 /// What the models say of a load. The spline ends with the box of retained loads; beyond it, it
-/// goes on along the line. Without a spline the line stands in for it.
+/// goes on in proportion to the line. Without a spline the line stands in for it.
 fn values(
     line: &LinearModel,
     spline: Option<&SplineModel>,
     features: &[f64; FEATURES],
     retention: &Retention,
 ) -> [f64; MODELS] {
-    let along = line.value(features);
-    let Some(spline) = spline else { return [along.max(FLOOR_MS); MODELS] };
-    let mut inside = *features;
-    let mut beyond = 0.0;
-    for (axis, [least, greatest]) in retention.range().iter().enumerate() {
-        inside[axis] = features[axis].max(*least).min(*greatest);
-        beyond += line.prices[axis] * (features[axis] - inside[axis]);
+    let along = line.value(features).max(FLOOR_MS);
+    let Some(spline) = spline else { return [along; MODELS] };
+    let range = retention.range();
+    let inside = std::array::from_fn(|axis| {
+        let [least, greatest] = range[axis];
+        features[axis].max(least).min(greatest)
+    });
+    let edge = spline.value(&inside).max(FLOOR_MS);
+    if inside == *features {
+        return [along, edge];
     }
-    [along.max(FLOOR_MS), (spline.value(&inside) + beyond).max(FLOOR_MS)]
+    [along, (edge * (along / line.value(&inside).max(FLOOR_MS))).max(FLOOR_MS)]
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::linear::{self, LinearModel, LinearParams, Unready};
 use crate::moments::Centred;
+use crate::nnls;
 use crate::retention::Observation;
 use crate::spline::{Basis, Search, SplineModel, find_weighted_knots, fit_weighted, row_at};
 use crate::workload::FEATURES;
@@ -41,6 +42,8 @@ pub(super) struct Refitter {
     line_rows: Vec<[f64; FEATURES + 1]>,
     spline_rows: Vec<[f64; COLUMNS]>,
     search: Search<COLUMNS>,
+    /// Columns that the last spline used, as bits.
+    used: u32,
 }
 
 impl Refitter {
@@ -55,6 +58,7 @@ impl Refitter {
             line_rows: Vec::with_capacity(room),
             spline_rows: Vec::with_capacity(room),
             search: Search::new(room),
+            used: 0,
         }
     }
 
@@ -69,7 +73,10 @@ impl Refitter {
         self.line_rows.clear();
         self.line_rows.extend(self.rows.iter().map(Observation::row));
         self.weigh(None::<fn(&Observation) -> f64>);
-        let fit = |this: &Self| linear::fit(&Centred::of(&this.line_rows, &this.weights), params).0;
+        let fit = |this: &Self| {
+            let statistics = Centred::of(&this.line_rows, &this.weights);
+            linear::fit(&statistics, params).0.map(|line| from_zero(line, &statistics, params))
+        };
         let mut line = fit(self)?;
         for _ in 0..self.iterations() {
             self.weigh(Some(|row: &Observation| line.value(&row.features)));
@@ -96,21 +103,20 @@ impl Refitter {
         )
     }
 
-    /// The spline through the rows at these knots, weighed first by how far `start` is off them.
-    pub(super) fn spline(
-        &mut self,
-        basis: &Basis,
-        start: impl Fn(&[f64; FEATURES]) -> f64,
-    ) -> Option<SplineModel> {
+    /// The spline through the rows at these knots.
+    pub(super) fn spline(&mut self, basis: &Basis) -> Option<SplineModel> {
         self.spline_rows.clear();
         self.spline_rows.extend(self.rows.iter().map(|row| row_at(basis, row)));
-        self.weigh(Some(|row: &Observation| start(&row.features)));
-        let fit = |this: &Self| fit_weighted(&this.spline_rows, &this.weights, basis);
-        let mut spline = fit(self)?;
+        self.weigh(None::<fn(&Observation) -> f64>);
+        let fit = |this: &Self, likely| {
+            fit_weighted(&this.spline_rows, &this.weights, basis, likely)
+        };
+        let (mut spline, mut used) = fit(self, self.used)?;
         for _ in 0..self.iterations() {
             self.weigh(Some(|row: &Observation| spline.value(&row.features)));
-            spline = fit(self)?;
+            (spline, used) = fit(self, used)?;
         }
+        self.used = used;
         Some(spline)
     }
 
@@ -170,4 +176,24 @@ impl Refitter {
         };
         (DEVIATIONS * median).max(LEAST_DEVIATION * unit)
     }
+}
+
+/// The line, or the best one through zero where it would fall below that without any load: no
+/// step takes less than no time.
+fn from_zero(
+    line: LinearModel,
+    statistics: &Centred<{ FEATURES + 1 }>,
+    params: &LinearParams,
+) -> LinearModel {
+    if line.value(&[0.0; FEATURES]) >= 0.0 {
+        return line;
+    }
+    nnls::solve(&statistics.regression_from_zero(), params.singular_ridge_scale).map_or(
+        line,
+        |solution| LinearModel {
+            latency_ms: 0.0,
+            center: [0.0; FEATURES],
+            prices: solution.coefficients,
+        },
+    )
 }

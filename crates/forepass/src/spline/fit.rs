@@ -92,14 +92,16 @@ pub(super) fn fit<const P: usize, const D: usize>(
     })
 }
 
-/// The spline at a basis, fitted to rows that count by their weights, which sum to their number.
+/// The spline at a basis, fitted to rows that count by their weights, which sum to their number;
+/// and the columns in use, as bits, of which those of `likely` are tried first.
 pub(crate) fn fit_weighted(
     rows: &[[f64; COLUMNS + 1]],
     weights: &[f64],
     basis: &Basis,
-) -> Option<SplineModel> {
-    let fitted = fit::<COLUMNS, { COLUMNS + 1 }>(&Centred::of(rows, weights), basis, 0)?;
-    Some(fitted.model)
+    likely: u32,
+) -> Option<(SplineModel, u32)> {
+    let fitted = fit::<COLUMNS, { COLUMNS + 1 }>(&Centred::of(rows, weights), basis, likely)?;
+    Some((fitted.model, fitted.used))
 }
 
 /// The first `P` numbers, at the columns of a basis with as many segments as it can have.
