@@ -181,9 +181,9 @@ impl LinearFit {
         evicted: Option<&[f64; COLUMNS]>,
         retained: impl Fn() -> I,
     ) {
-        self.moments.insert(added);
-        if let Some(row) = evicted {
-            self.moments.remove(row);
+        match evicted {
+            Some(evicted) => self.moments.exchange(added, evicted),
+            None => self.moments.insert(added),
         }
         let mut statistics = self.moments.centred();
         self.clock = self.clock.saturating_add(1 + u64::from(evicted.is_some()));

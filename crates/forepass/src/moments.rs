@@ -19,16 +19,12 @@ struct Sums<const D: usize> {
 impl<const D: usize> Sums<D> {
     const ZERO: Self = Self { values: [0.0; D], errors: [0.0; D] };
 
-    /// Adds `factor` times each term.
-    fn add(&mut self, factor: f64, terms: &[f64; D]) {
-        let sums = self.values.iter_mut().zip(&mut self.errors);
-        for ((value, error), &term) in sums.zip(terms) {
-            let term = factor * term;
-            let total = *value + term;
-            let virtual_term = total - *value;
-            *error += (*value - (total - virtual_term)) + (term - virtual_term);
-            *value = total;
-        }
+    fn add(&mut self, i: usize, term: f64) {
+        let value = self.values[i];
+        let total = value + term;
+        let virtual_term = total - value;
+        self.errors[i] += (value - (total - virtual_term)) + (term - virtual_term);
+        self.values[i] = total;
     }
 
     fn total(&self, i: usize) -> f64 {
@@ -64,9 +60,11 @@ pub struct Moments<const D: usize> {
     damaged: bool,
     anchor: [f64; D],
     sums: Sums<D>,
-    /// Sums of products of differences from the anchor.
+    /// Sums of products of differences from the anchor: `products[apart]` at `i` is that of column
+    /// `i` with the one so far beyond it, counted around, so that each pair stands there once and
+    /// all rows are of one length; those beyond half way around are not in use.
     products: [Sums<D>; D],
-    /// Largest value that each diagonal entry of `products` has had since the last rebuild.
+    /// Largest sum of squares that each column has had since the last rebuild.
     peaks: [f64; D],
 }
 
@@ -95,7 +93,7 @@ impl<const D: usize> Moments<D> {
             self.anchor = *row;
         }
         self.count += 1;
-        self.accumulate(row, 1.0);
+        self.accumulate::<true, false>(row, row);
     }
 
     /// Takes out one row that was inserted before.
@@ -105,8 +103,19 @@ impl<const D: usize> Moments<D> {
             1 => *self = Self::default(),
             _ => {
                 self.count -= 1;
-                self.accumulate(row, -1.0);
+                self.accumulate::<false, true>(row, row);
             }
+        }
+    }
+
+    /// Adds one row and takes out another: as [`insert`](Self::insert) and then
+    /// [`remove`](Self::remove), bit for bit, in one pass.
+    pub fn exchange(&mut self, added: &[f64; D], removed: &[f64; D]) {
+        if self.count == 0 {
+            self.insert(added);
+            self.remove(removed);
+        } else {
+            self.accumulate::<true, true>(added, removed);
         }
     }
 
@@ -120,30 +129,56 @@ impl<const D: usize> Moments<D> {
                 first = row;
             }
             self.count += 1;
-            shift.add(1.0, &std::array::from_fn(|i| row[i] - first[i]));
+            for i in 0..D {
+                shift.add(i, row[i] - first[i]);
+            }
         }
         // A constant column is anchored exactly at its constant, so that its scatter is zero.
         for i in 0..D {
             self.anchor[i] = first[i] + shift.total(i) / self.count.max(1) as f64;
         }
         for row in rows {
-            self.accumulate(&row, 1.0);
+            self.accumulate::<true, false>(&row, &row);
         }
     }
 
-    fn accumulate(&mut self, row: &[f64; D], sign: f64) {
-        let difference: [f64; D] = std::array::from_fn(|i| row[i] - self.anchor[i]);
-        self.sums.add(sign, &difference);
+    fn accumulate<const ADD: bool, const REMOVE: bool>(
+        &mut self,
+        added: &[f64; D],
+        removed: &[f64; D],
+    ) {
+        // Twice in a row, so that what is so far around is a slice.
+        let differences = |row: &[f64; D]| [std::array::from_fn(|i| row[i] - self.anchor[i]); 2];
+        let (added, removed): ([[f64; D]; 2], [[f64; D]; 2]) =
+            (differences(added), differences(removed));
         for i in 0..D {
-            // A difference of zero, as in an unused column, adds nothing.
-            if difference[i] != 0.0 {
-                self.products[i].add(sign * difference[i], &difference);
-                self.peaks[i] = self.peaks[i].max(self.products[i].values[i]);
+            if ADD {
+                self.sums.add(i, added[0][i]);
+            }
+            if REMOVE {
+                self.sums.add(i, -removed[0][i]);
+            }
+        }
+        for apart in 0..=D / 2 {
+            let sums = &mut self.products[apart];
+            let (beyond_added, beyond_removed) =
+                (&added.as_flattened()[apart..][..D], &removed.as_flattened()[apart..][..D]);
+            for i in 0..D {
+                if ADD {
+                    sums.add(i, added[0][i] * beyond_added[i]);
+                    if apart == 0 {
+                        self.peaks[i] = self.peaks[i].max(sums.values[i]);
+                    }
+                }
+                if REMOVE {
+                    sums.add(i, -(removed[0][i] * beyond_removed[i]));
+                }
             }
         }
     }
 
     /// The statistics about the means.
+    #[inline]
     pub fn centred(&self) -> Centred<D> {
         let share = 1.0 / self.count.max(1) as f64;
         let mut centred = Centred {
@@ -153,20 +188,26 @@ impl<const D: usize> Moments<D> {
             scatter: [[0.0; D]; D],
             is_sound: !self.damaged,
         };
-        let sums: [f64; D] = std::array::from_fn(|i| self.sums.total(i));
+        let sums: [[f64; D]; 2] = [std::array::from_fn(|i| self.sums.total(i)); 2];
         for i in 0..D {
-            let offset = sums[i] * share;
+            let offset = sums[0][i] * share;
             centred.mean[i] = self.anchor[i] + offset;
             centred.residue[i] = (self.anchor[i] - centred.mean[i]) + offset;
-            let products = &self.products[i];
-            for j in 0..D {
-                // Commutative term by term, so that the result is symmetric.
-                centred.scatter[i][j] =
-                    (products.values[j] + products.errors[j]) - sums[i] * sums[j] * share;
+        }
+        for apart in 0..=D / 2 {
+            let (products, beyond) = (&self.products[apart], &sums.as_flattened()[apart..][..D]);
+            let scatter: [f64; D] =
+                std::array::from_fn(|i| products.total(i) - sums[0][i] * beyond[i] * share);
+            for i in 0..D {
+                let j = if i + apart < D { i + apart } else { i + apart - D };
+                centred.scatter[i][j] = scatter[i];
+                centred.scatter[j][i] = scatter[i];
             }
+        }
+        for i in 0..D {
             let scatter = centred.scatter[i][i];
             centred.is_sound &= scatter.is_finite()
-                && sums[i] * sums[i] * share <= REMOTE_ANCHOR * scatter
+                && sums[0][i] * sums[0][i] * share <= REMOTE_ANCHOR * scatter
                 && self.peaks[i] <= EXHAUSTED * scatter;
             // Rounding must not make a sum of squares negative; NaN must stay visible.
             if scatter < 0.0 {
@@ -220,6 +261,30 @@ pub(crate) fn is_constant(scatter: f64, deviation: f64, count: usize) -> bool {
 }
 
 impl<const D: usize> Centred<D> {
+    /// The statistics of rows that stay, in the working precision.
+    pub(crate) fn of(rows: &[[f64; D]]) -> Self {
+        let share = 1.0 / rows.len().max(1) as f64;
+        let first = rows.first().copied().unwrap_or([0.0; D]);
+        let mut shift = [0.0; D];
+        for row in rows {
+            for i in 0..D {
+                shift[i] += row[i] - first[i];
+            }
+        }
+        // A constant column has exactly its constant for a mean, so that its scatter is zero.
+        let mean: [f64; D] = std::array::from_fn(|i| first[i] + shift[i] * share);
+        let mut scatter = [[0.0; D]; D];
+        for row in rows {
+            let difference: [f64; D] = std::array::from_fn(|i| row[i] - mean[i]);
+            for i in 0..D {
+                for j in 0..D {
+                    scatter[i][j] += difference[i] * difference[j];
+                }
+            }
+        }
+        Self { count: rows.len(), mean, residue: [0.0; D], scatter, is_sound: true }
+    }
+
     /// The value at the rounded means of the plane through the true ones that has these slopes.
     pub(crate) fn value_at_means<const P: usize>(&self, slopes: &[f64; P]) -> f64 {
         const { assert!(P + 1 == D, "the last column is the target") };
@@ -237,20 +302,19 @@ impl<const D: usize> Centred<D> {
         unit: impl Fn(usize) -> f64,
     ) -> (NormalEquations<P>, bool) {
         const { assert!(P + 1 == D, "the last column is the target") };
-        let mut problem =
-            NormalEquations { gram: [[0.0; P]; P], rhs: [0.0; P], target: self.scatter[P][P] };
-        let mut active = [false; P];
+        let row = |i: usize| std::array::from_fn(|j| self.scatter[i][j]);
+        let mut problem = NormalEquations {
+            gram: std::array::from_fn(row),
+            rhs: row(P),
+            target: self.scatter[P][P],
+        };
         let mut all_clear = true;
         for i in 0..P {
             let (scatter, deviation) = (self.scatter[i][i], ROUNDING * unit(i));
             let is_constant = |factor: f64| is_constant(factor * scatter, deviation, self.count);
-            active[i] = !is_constant(1.0);
             all_clear &= is_constant(100.0) || !is_constant(0.01);
-        }
-        for i in (0..P).filter(|&i| active[i]) {
-            problem.rhs[i] = self.scatter[i][P];
-            for j in (0..P).filter(|&j| active[j]) {
-                problem.gram[i][j] = self.scatter[i][j];
+            if is_constant(1.0) {
+                problem.leave_out(i);
             }
         }
         (problem, all_clear)

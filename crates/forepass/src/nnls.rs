@@ -14,6 +14,17 @@ pub struct NormalEquations<const P: usize> {
     pub target: f64,
 }
 
+impl<const P: usize> NormalEquations<P> {
+    /// Makes a column one of zeros.
+    pub(crate) fn leave_out(&mut self, column: usize) {
+        self.rhs[column] = 0.0;
+        self.gram[column] = [0.0; P];
+        for row in &mut self.gram {
+            row[column] = 0.0;
+        }
+    }
+}
+
 /// A minimiser over nonnegative coefficients.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Solution<const P: usize> {
@@ -30,7 +41,7 @@ pub struct Solution<const P: usize> {
 
 /// Squared distance from the span of other columns, relative to a column's squared length, above
 /// which a column is clearly apart, and below which it clearly depends on them.
-const APART: f64 = 1e-6;
+pub(crate) const APART: f64 = 1e-6;
 const CLEARLY_DEPENDENT: f64 = 1e-13;
 
 /// A gradient this small, for a target and a column of about unit length, is rounding.
@@ -80,13 +91,14 @@ pub fn solve_from<const P: usize>(
     likely: u32,
 ) -> Option<Solution<P>> {
     let usable = usable(problem);
+    let start = if likely & usable == 0 { usable } else { likely & usable };
     // Where no column depends on others there is one optimum, however it is found.
-    let whole = face(&problem.gram, &problem.rhs, usable, 0.0);
-    let quick = whole.and_then(|whole| {
-        certified(problem, usable, whole)
-            .ok()
-            .or_else(|| exchanged(problem, likely & usable))
-            .map(|solution| Solution { is_decided: whole.is_apart(), ..solution })
+    let quick = exchanged(problem, start).and_then(|(solution, mut independence)| {
+        if solution.used != usable {
+            independence = Elimination::of(&problem.gram, usable).independence;
+        }
+        let is_decided = independence > APART;
+        (independence > DEPENDENT).then_some(Solution { is_decided, ..solution })
     });
     quick.or_else(|| {
         let unit = UnitProblem::of(problem)?;
@@ -101,21 +113,30 @@ pub fn least_error<const P: usize>(
     problem: &NormalEquations<P>,
     likely: u32,
 ) -> Option<(f64, u32)> {
-    let solution = exchanged(problem, likely & usable(problem)).or_else(|| solve(problem, 0.0))?;
-    Some((solution.sse, solution.used))
+    let quick = exchanged(problem, likely & usable(problem)).map(|(solution, _)| solution);
+    let Solution { sse, used, .. } = quick.or_else(|| solve(problem, 0.0))?;
+    Some((sse, used))
 }
 
 /// The columns that are not zero, as bits.
-fn usable<const P: usize>(problem: &NormalEquations<P>) -> u32 {
+pub(crate) fn usable<const P: usize>(problem: &NormalEquations<P>) -> u32 {
     (0..P).fold(0, |mask, i| mask | u32::from(problem.gram[i][i] > 0.0) << i)
 }
 
-/// The optimum of all, where a few exchanges of columns lead to it from those in `mask`.
-fn exchanged<const P: usize>(problem: &NormalEquations<P>, mut mask: u32) -> Option<Solution<P>> {
+/// The optimum of all, where a few exchanges of columns lead to it from those in `mask`, and the
+/// independence of its columns.
+fn exchanged<const P: usize>(
+    problem: &NormalEquations<P>,
+    mut mask: u32,
+) -> Option<(Solution<P>, f64)> {
     const EXCHANGES: usize = 8;
     for _ in 0..EXCHANGES {
-        match certified(problem, mask, face(&problem.gram, &problem.rhs, mask, 0.0)?) {
-            Ok(solution) => return Some(solution),
+        let face = Elimination::of(&problem.gram, mask);
+        if !face.is_independent() {
+            return None;
+        }
+        match certified(problem, mask, face.optimum(&problem.rhs)) {
+            Ok(solution) => return Some((solution, face.independence)),
             Err(0) => return None,
             Err(exchange) => mask ^= exchange,
         }
@@ -128,7 +149,7 @@ fn exchanged<const P: usize>(problem: &NormalEquations<P>, mut mask: u32) -> Opt
 fn certified<const P: usize>(
     problem: &NormalEquations<P>,
     mask: u32,
-    Face { x, .. }: Face<P>,
+    x: [f64; P],
 ) -> Result<Solution<P>, u32> {
     let NormalEquations { gram, rhs, target } = problem;
     let clear = CLEARLY_POSITIVE * CLEARLY_POSITIVE * target;
@@ -172,77 +193,85 @@ fn certified<const P: usize>(
     if sse.is_finite() { Ok(solution) } else { Err(0) }
 }
 
-/// The unconstrained optimum of some columns.
-#[derive(Clone, Copy)]
-struct Face<const P: usize> {
-    x: [f64; P],
+/// The products of some columns after elimination from the top.
+///
+/// The units of columns and target do not matter to it.
+pub(crate) struct Elimination<const P: usize> {
+    /// The columns, as bits.
+    mask: u32,
+    /// Whole rows, without the columns above each.
+    rows: [[f64; P]; P],
+    per_pivot: [f64; P],
     /// Least squared distance of a column from the span of those before it, relative to its own
-    /// squared length.
+    /// squared length; where that is no more than [`DEPENDENT`], nothing else has a meaning.
     independence: f64,
 }
 
-impl<const P: usize> Face<P> {
-    fn is_apart(&self) -> bool {
+impl<const P: usize> Elimination<P> {
+    /// Eliminates the columns of `mask`; the others stay out.
+    pub(crate) fn of(gram: &[[f64; P]; P], mask: u32) -> Self {
+        Self::with_ridge(gram, mask, 0.0)
+    }
+
+    #[inline]
+    fn with_ridge(gram: &[[f64; P]; P], mask: u32, ridge: f64) -> Self {
+        let mut face = Self { mask, rows: *gram, per_pivot: [0.0; P], independence: f64::INFINITY };
+        if ridge > 0.0 {
+            for i in bits(mask) {
+                face.rows[i][i] *= 1.0 + ridge * f64::from(mask.count_ones() + 1);
+            }
+        }
+        for i in (0..P).filter(|i| mask >> i & 1 == 1) {
+            let row = face.rows[i];
+            let relative = row[i] / gram[i][i];
+            if relative <= DEPENDENT || relative.is_nan() {
+                face.independence = relative.max(0.0);
+                break;
+            }
+            face.independence = face.independence.min(relative);
+            face.per_pivot[i] = 1.0 / row[i];
+            for j in (i + 1..P).filter(|j| mask >> j & 1 == 1) {
+                let factor = row[j] * face.per_pivot[i];
+                for (entry, above) in face.rows[j].iter_mut().zip(&row) {
+                    *entry -= factor * above;
+                }
+            }
+        }
+        face
+    }
+
+    /// Takes the columns, from the top, out of a vector of products with all columns: calls `take`
+    /// with each column, what was left of its product then, and its price without those below.
+    pub(crate) fn reduce(&self, products: &mut [f64; P], mut take: impl FnMut(usize, f64, f64)) {
+        for i in (0..P).filter(|i| self.mask >> i & 1 == 1) {
+            let (left, price) = (products[i], products[i] * self.per_pivot[i]);
+            for (product, above) in products.iter_mut().zip(&self.rows[i]) {
+                *product -= price * above;
+            }
+            take(i, left, price);
+        }
+    }
+
+    /// The unconstrained optimum of the columns, the others zero.
+    fn optimum(&self, rhs: &[f64; P]) -> [f64; P] {
+        let mut prices = [0.0; P];
+        self.reduce(&mut { *rhs }, |i, _, price| prices[i] = price);
+        let mut x = [0.0; P];
+        for i in (0..P).rev().filter(|i| self.mask >> i & 1 == 1) {
+            // Columns above are still zero.
+            let below = (0..P).fold(0.0, |below, k| below + self.rows[i][k] * x[k]);
+            x[i] = prices[i] - below * self.per_pivot[i];
+        }
+        x
+    }
+
+    fn is_independent(&self) -> bool {
+        self.independence > DEPENDENT
+    }
+
+    pub(crate) fn is_apart(&self) -> bool {
         self.independence > APART
     }
-}
-
-/// The unconstrained optimum of the columns in `mask`, the others zero; `None` if one depends on
-/// those before it.
-///
-/// The units of columns and target do not matter to it.
-fn face<const P: usize>(
-    gram: &[[f64; P]; P],
-    rhs: &[f64; P],
-    mask: u32,
-    ridge: f64,
-) -> Option<Face<P>> {
-    let face = factorised(gram, rhs, mask, ridge);
-    (face.independence > DEPENDENT).then_some(face)
-}
-
-/// As [`face`], whatever the independence; `x` is meaningless where that is too small.
-fn factorised<const P: usize>(
-    gram: &[[f64; P]; P],
-    rhs: &[f64; P],
-    mask: u32,
-    ridge: f64,
-) -> Face<P> {
-    let diagonal = 1.0 + ridge * f64::from(mask.count_ones() + 1);
-    // Elimination from the top, with whole rows at a time; rows not in `mask` stay out.
-    let mut rows = *gram;
-    let mut x = [0.0; P];
-    for i in bits(mask) {
-        rows[i][i] *= diagonal;
-        x[i] = rhs[i];
-    }
-    let mut per_pivot = [0.0; P];
-    let mut independence = f64::INFINITY;
-    for i in bits(mask) {
-        let (row, known) = (rows[i], x[i]);
-        let relative = row[i] / gram[i][i];
-        if relative <= DEPENDENT || relative.is_nan() {
-            return Face { x, independence: relative.max(0.0) };
-        }
-        independence = independence.min(relative);
-        per_pivot[i] = 1.0 / row[i];
-        for j in bits(mask & !((2 << i) - 1)) {
-            let factor = rows[j][i] * per_pivot[i];
-            for (entry, above) in rows[j].iter_mut().zip(&row) {
-                *entry -= factor * above;
-            }
-            x[j] -= factor * known;
-        }
-    }
-    for i in (0..P).rev() {
-        if mask >> i & 1 == 1 {
-            for k in i + 1..P {
-                x[i] -= rows[i][k] * x[k];
-            }
-            x[i] *= per_pivot[i];
-        }
-    }
-    Face { x, independence }
 }
 
 /// Solves on one face: the columns of `mask` free in sign, the others zero, with `ridge` as in
@@ -256,17 +285,15 @@ pub fn solve_face<const P: usize>(
 ) -> Option<Solution<P>> {
     let unit = UnitProblem::of(problem)?;
     let face = unit.face(mask, ridge)?;
-    let is_decided = face.is_apart();
-    unit.solution(&Point { x: face.x, used: mask, is_decided, ..Point::default() })
+    let (x, is_decided) = (face.optimum(&unit.problem.rhs), face.is_apart());
+    unit.solution(&Point { x, used: mask, is_decided, ..Point::default() })
 }
 
 /// The problem with columns, and a target, of about unit length.
 ///
 /// The units are powers of two, so that nothing is rounded and no root is taken.
 struct UnitProblem<const P: usize> {
-    gram: [[f64; P]; P],
-    rhs: [f64; P],
-    target: f64,
+    problem: NormalEquations<P>,
     /// Factor that was applied to each column, zero for a zero column.
     column_scale: [f64; P],
     target_scale: f64,
@@ -292,14 +319,15 @@ impl<const P: usize> Default for Point<P> {
 
 impl<const P: usize> UnitProblem<P> {
     fn of(problem: &NormalEquations<P>) -> Option<Self> {
-        const { assert!(P <= 16, "faces are numbered by bits of a u32") };
         let target_scale = per_root(problem.target);
         let target_scale = if target_scale > 0.0 { target_scale } else { 1.0 };
         let column_scale: [f64; P] = std::array::from_fn(|i| per_root(problem.gram[i][i]));
         let mut unit = Self {
-            gram: [[0.0; P]; P],
-            rhs: [0.0; P],
-            target: problem.target.max(0.0) * target_scale * target_scale,
+            problem: NormalEquations {
+                gram: [[0.0; P]; P],
+                rhs: [0.0; P],
+                target: problem.target.max(0.0) * target_scale * target_scale,
+            },
             column_scale,
             target_scale,
             usable: 0,
@@ -307,11 +335,11 @@ impl<const P: usize> UnitProblem<P> {
         let mut finite = problem.target.is_finite();
         for i in 0..P {
             unit.usable |= u32::from(column_scale[i] > 0.0) << i;
-            unit.rhs[i] = problem.rhs[i] * column_scale[i] * target_scale;
-            finite &= unit.rhs[i].is_finite();
+            unit.problem.rhs[i] = problem.rhs[i] * column_scale[i] * target_scale;
+            finite &= unit.problem.rhs[i].is_finite();
             for j in 0..P {
-                unit.gram[i][j] = problem.gram[i][j] * column_scale[i] * column_scale[j];
-                finite &= unit.gram[i][j].is_finite();
+                unit.problem.gram[i][j] = problem.gram[i][j] * column_scale[i] * column_scale[j];
+                finite &= unit.problem.gram[i][j].is_finite();
             }
         }
         finite.then_some(unit)
@@ -325,11 +353,11 @@ impl<const P: usize> UnitProblem<P> {
                 return self.is_optimal(&point).then_some(point);
             };
             let trial = point.used | 1 << entering;
-            let face = factorised(&self.gram, &self.rhs, trial, 0.0);
-            if face.independence > DEPENDENT {
+            let face = Elimination::of(&self.problem.gram, trial);
+            if face.is_independent() {
                 point.is_decided &= face.is_apart();
                 let before = point.used;
-                self.step(&mut point, trial, face.x)?;
+                self.step(&mut point, trial, face.optimum(&self.problem.rhs))?;
                 point.ridged = false;
                 if before & !point.used != 0 {
                     // What depended on columns that have left may enter again.
@@ -341,8 +369,8 @@ impl<const P: usize> UnitProblem<P> {
                 continue;
             }
             point.is_decided &= face.independence <= CLEARLY_DEPENDENT;
-            match self.face(trial, ridge) {
-                Some(Face { x, .. })
+            match self.face(trial, ridge).map(|face| face.optimum(&self.problem.rhs)) {
+                Some(x)
                     if ridge > 0.0
                         && bits(trial).all(|i| x[i] > 0.0)
                         && self.sse(&x) < self.sse(&point.x) - GRADIENT_TOLERANCE =>
@@ -360,9 +388,9 @@ impl<const P: usize> UnitProblem<P> {
     /// The column whose coefficient, raised from zero, lowers the error fastest for its length.
     fn entering(&self, point: &Point<P>) -> Option<usize> {
         let candidates = bits(self.usable & !point.used & !point.dependent);
-        let descent = |i: usize| self.gradient(&point.x, i) / self.gram[i][i].sqrt();
+        let descent = |i: usize| self.gradient(&point.x, i) / self.problem.gram[i][i].sqrt();
         let steepest = candidates.clone().map(descent).fold(0.0, f64::max);
-        if steepest <= GRADIENT_TOLERANCE * self.target.sqrt() {
+        if steepest <= GRADIENT_TOLERANCE * self.problem.target.sqrt() {
             return None;
         }
         candidates.into_iter().find(|&i| descent(i) >= steepest * (1.0 - TIE))
@@ -390,15 +418,16 @@ impl<const P: usize> UnitProblem<P> {
                 x[i] = 0.0;
             }
             trial &= !leaving;
-            optimum = self.face(trial, 0.0)?.x;
+            optimum = self.face(trial, 0.0)?.optimum(&self.problem.rhs);
         }
         point.x = optimum;
         point.used = trial;
         Some(())
     }
 
-    fn face(&self, mask: u32, ridge: f64) -> Option<Face<P>> {
-        face(&self.gram, &self.rhs, mask, ridge)
+    fn face(&self, mask: u32, ridge: f64) -> Option<Elimination<P>> {
+        let face = Elimination::with_ridge(&self.problem.gram, mask, ridge);
+        face.is_independent().then_some(face)
     }
 
     /// The best nonnegative face of all, each solved by itself: slow and obvious.
@@ -409,10 +438,11 @@ impl<const P: usize> UnitProblem<P> {
             let Some(face) = self.face(mask, 0.0) else {
                 continue;
             };
-            let sse = self.sse(&face.x);
-            if face.x.iter().all(|&value| value >= 0.0) && sse < best_sse - GRADIENT_TOLERANCE {
+            let x = face.optimum(&self.problem.rhs);
+            let sse = self.sse(&x);
+            if x.iter().all(|&value| value >= 0.0) && sse < best_sse - GRADIENT_TOLERANCE {
                 let is_decided = face.is_apart();
-                best = Point { x: face.x, used: mask, is_decided, ..Point::default() };
+                best = Point { x, used: mask, is_decided, ..Point::default() };
                 best_sse = sse;
             }
         }
@@ -421,12 +451,14 @@ impl<const P: usize> UnitProblem<P> {
 
     /// How fast the error falls as coefficient `i` rises.
     fn gradient(&self, x: &[f64; P], i: usize) -> f64 {
-        (0..P).fold(self.rhs[i], |gradient, j| gradient - self.gram[i][j] * x[j])
+        (0..P).fold(self.problem.rhs[i], |gradient, j| gradient - self.problem.gram[i][j] * x[j])
     }
 
     /// Squared error at `x`, the squared target being about one.
     fn sse(&self, x: &[f64; P]) -> f64 {
-        (0..P).fold(self.target, |sse, i| sse - x[i] * (self.rhs[i] + self.gradient(x, i)))
+        (0..P).fold(self.problem.target, |sse, i| {
+            sse - x[i] * (self.problem.rhs[i] + self.gradient(x, i))
+        })
     }
 
     /// Karush, Kuhn and Tucker: no column in use can be improved, none at zero should rise.
@@ -464,7 +496,7 @@ fn per_root(value: f64) -> f64 {
 }
 
 /// The positions of the bits of `mask`, ascending.
-fn bits(mut mask: u32) -> impl Iterator<Item = usize> + Clone {
+pub(crate) fn bits(mut mask: u32) -> impl Iterator<Item = usize> + Clone {
     std::iter::from_fn(move || {
         let position = mask.trailing_zeros();
         mask &= mask.wrapping_sub(1);

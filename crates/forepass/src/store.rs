@@ -15,8 +15,7 @@ pub struct Store {
     kind: WorkloadKind,
     retention: Retention,
     linear: LinearFit,
-    /// Boxed so that stores without one stay small.
-    spline: Option<Box<SplineFit>>,
+    spline: Option<SplineFit>,
     accepted: u64,
 }
 
@@ -58,7 +57,7 @@ impl Store {
             CheckedFit::Spline(linear, spline) => {
                 let (minimum, interval) = (linear.min_observations, linear.rebuild_interval);
                 let spline = SplineFit::new(spline, max_observations, minimum, interval);
-                (linear, Some(Box::new(spline)))
+                (linear, Some(spline))
             }
         };
         Self {
@@ -131,7 +130,7 @@ impl Store {
         if !self.retention.covers(features) {
             return answer(line, Source::Linear, Some(Reason::Extrapolating));
         }
-        let spline = self.spline.as_ref().and_then(|spline| spline.model());
+        let spline = self.spline.as_ref().and_then(SplineFit::model);
         match spline.filter(|spline| spline.is_ready()).map(|spline| spline.value(features)) {
             Some(value) if value.is_finite() => answer(value, Source::Spline, None),
             _ => answer(line, Source::Linear, None),
@@ -153,7 +152,7 @@ impl Store {
             feature_range: (!self.retention.is_empty()).then(|| *self.retention.range()),
             linear: model.ok().copied(),
             rebuilds: self.linear.rebuilds(),
-            spline: self.spline.as_ref().map(|spline| spline.diagnostics()),
+            spline: self.spline.as_ref().map(SplineFit::diagnostics),
         }
     }
 }

@@ -203,6 +203,81 @@ fn an_adaptive_spline_searches_again_once_it_is_wrong() {
     }
 }
 
+/// Inputs up to 170 at which the line's rebuild, and any of the spline's, was counted; one cell of
+/// 32 rows, a search every 64 inputs, a rebuild due every 70 insertions and evictions.
+fn rebuilt_at(first_kv: u64) -> (Vec<u64>, Vec<u64>) {
+    let mut model = decode_model(
+        r#"{
+            "sampling": {"bins_per_axis": [1, 1], "max_observations": 32},
+            "fit": {
+                "kind": "spline",
+                "rebuild_interval": 70,
+                "spline": {"search": {"kind": "periodic", "step": 64}}
+            }
+        }"#,
+    );
+    let (mut line, mut spline) = (Vec::new(), Vec::new());
+    let mut before = (0, 0);
+    for i in 1..=170_u64 {
+        let kv = if i == 1 { first_kv } else { 10 * (i % 7) };
+        observe(&mut model, 1 + i % 5, kv, 5.0 + (i % 7) as f64 + 0.5 * (i % 5) as f64);
+        let store = store(&model);
+        let after = (store.rebuilds.scheduled, store.spline.unwrap().numerical_rebuilds);
+        line.extend((after.0 > before.0).then_some(i));
+        spline.extend((after.1 > before.1).then_some(i));
+        before = after;
+    }
+    (line, spline)
+}
+
+#[test]
+fn a_search_starts_the_clock_of_the_spline_anew_but_not_that_of_the_line() {
+    // Specification vector 33. The line's clock counts 32 insertions, then two an input: 70 at
+    // 32 + 19 = 51, and every 35 inputs after that. The spline's starts with the searches at 32,
+    // 64 and 128: 62 at 63, 70 at 64 + 35 = 99, 56 at 127, 70 at 128 + 35 = 163.
+    let (line, spline) = rebuilt_at(0);
+    assert_eq!(line, [51, 86, 121, 156]);
+    assert_eq!(spline, [99, 163]);
+}
+
+#[test]
+fn a_recovery_leaves_the_schedule_alone() {
+    // The first load is so large that, when it leaves with the first eviction at 33, both sets of
+    // statistics have to be rebuilt. Whoever asks for a rebuild every so many updates is to find
+    // it at inputs that follow from counting them; a recovery comes as the data would have it, and
+    // one that moved the schedule would make the promise hang on them.
+    let (line, spline) = rebuilt_at(4_000_000_000);
+    assert_eq!(line, [51, 86, 121, 156]);
+    assert_eq!(spline, [33, 99, 163]);
+}
+
+#[test]
+fn rebuilds_for_cause_and_on_schedule_are_counted_side_by_side() {
+    // Specification vector 34: a search every 4 inputs, a rebuild due every 2, no evictions. The
+    // loads rise together but for parts in 1e5, so that no fit from recursive statistics is clear
+    // enough. In each epoch of four inputs, the first falls back, the second is due (and needs no
+    // fallback), the third falls back, and the fourth searches, which counts as none. A fallback
+    // that started the clock anew would let no rebuild ever fall due.
+    let mut model = decode_model(
+        r#"{
+            "fit": {
+                "kind": "spline",
+                "rebuild_interval": 2,
+                "spline": {"search": {"kind": "periodic", "step": 4}}
+            }
+        }"#,
+    );
+    for i in 1..=64_u64 {
+        let requests = 1 + i % 8;
+        observe(&mut model, requests, 10_000 * requests + i % 3, 5.0 + requests as f64);
+        let spline = store(&model).spline.unwrap();
+        let (epochs, since) = (i.saturating_sub(32) / 4, i.saturating_sub(32) % 4);
+        let counts = (spline.numerical_rebuilds, spline.batch_fallbacks);
+        assert_eq!(counts, (3 * epochs + since, 2 * epochs + since.div_ceil(2)), "input {i}");
+        assert_eq!(spline.knot_searches, if i < 32 { 0 } else { 1 + epochs });
+    }
+}
+
 #[test]
 fn knots_stay_between_searches() {
     // Case C3: rows come and go, the knots do not move.

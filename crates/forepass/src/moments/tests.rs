@@ -124,10 +124,14 @@ proptest! {
                 2 => [scale * 1e6, 1e6],
                 _ => [scale * (offset + x), offset + y],
             };
+            let mut exchanged = moments.clone();
             moments.insert(&row);
             kept.push_back(row);
             if kept.len() > window {
-                moments.remove(&kept.pop_front().unwrap());
+                let removed = kept.pop_front().unwrap();
+                moments.remove(&removed);
+                exchanged.exchange(&row, &removed);
+                prop_assert_eq!(&exchanged, &moments, "one pass does what two do");
             }
             if !moments.is_sound() {
                 moments.rebuild(kept.iter().copied());

@@ -6,10 +6,16 @@ use crate::workload::FEATURES;
 pub const MAX_KNOTS: usize = 3;
 
 /// Segments of one axis at the most.
-pub(super) const SEGMENTS: usize = MAX_KNOTS + 1;
+const SEGMENTS: usize = MAX_KNOTS + 1;
 
 /// Columns at the most: the segments of the first axis, then those of the second.
 pub const COLUMNS: usize = FEATURES * SEGMENTS;
+
+/// Segments that each axis has among so many columns, or columns and the latency.
+pub(super) const fn segments(columns: usize) -> usize {
+    assert!(columns / FEATURES <= SEGMENTS, "more segments than an axis can have");
+    columns / FEATURES
+}
 
 /// One axis cut into segments, in a unit of its own.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -94,14 +100,16 @@ impl Basis {
     /// The columns of a load: of a segment from `l` to `r`, how far `x` has come from `l`, up to
     /// `r - l`.
     ///
-    /// Columns that are not in use are zero.
-    pub(super) fn columns(&self, features: &[f64; FEATURES]) -> [f64; COLUMNS] {
-        let mut columns = [0.0; COLUMNS];
+    /// `N` has room for as many segments of each axis, in use or not, and perhaps one number more;
+    /// what is not in use is zero.
+    pub(super) fn columns<const N: usize>(&self, features: &[f64; FEATURES]) -> [f64; N] {
+        let segments = const { segments(N) };
+        let mut columns = [0.0; N];
         for (index, axis) in self.axes.iter().enumerate() {
             let x = features[index] / axis.scale;
-            for segment in 0..SEGMENTS {
+            for segment in 0..segments {
                 let along = (x - axis.start[segment]).max(0.0).min(axis.width[segment]);
-                columns[index * SEGMENTS + segment] = along;
+                columns[index * segments + segment] = along;
             }
         }
         columns
@@ -141,7 +149,7 @@ mod tests {
     fn a_hinge_is_zero_at_its_knot_and_continuous_around_it() {
         // Case C2.
         let basis = basis(&[0.3], &[]);
-        let at = |x: f64| basis.columns(&[x, 0.0]);
+        let at = |x: f64| basis.columns::<COLUMNS>(&[x, 0.0]);
         assert_eq!(at(0.3)[..2], [0.3, 0.0]);
         assert_eq!(at(0.3_f64.next_down())[1], 0.0);
         let above = at(0.3_f64.next_up());

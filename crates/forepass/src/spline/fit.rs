@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::basis::{Basis, COLUMNS};
+use super::basis::{Basis, COLUMNS, segments};
 use super::schedule::Schedule;
 use super::search::{Search, learn};
 use crate::config::SplineParams;
@@ -10,9 +10,6 @@ use crate::moments::{Centred, Moments};
 use crate::nnls;
 use crate::retention::Observation;
 use crate::workload::FEATURES;
-
-/// Columns of the statistics: those of the basis, and the latency.
-pub(super) const STATISTICS: usize = COLUMNS + 1;
 
 /// A fitted spline: `latency_ms + Σ price (column - center)`, with prices that are not negative.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -30,7 +27,7 @@ impl SplineModel {
     pub fn fit(basis: &Basis, rows: &[Observation]) -> Option<(Self, f64)> {
         let mut moments = Moments::default();
         moments.rebuild(rows.iter().map(|row| row_at(basis, row)));
-        let fitted = fit(&moments.centred(), basis, 0)?;
+        let fitted = fit::<COLUMNS, { COLUMNS + 1 }>(&moments.centred(), basis, 0)?;
         Some((fitted.model, fitted.sse))
     }
 
@@ -43,7 +40,7 @@ impl SplineModel {
     /// The value of the spline, milliseconds; it may be below zero, and beyond the last knots it
     /// follows their segments on.
     pub fn value(&self, features: &[f64; FEATURES]) -> f64 {
-        let columns = self.basis.columns(features);
+        let columns: [f64; COLUMNS] = self.basis.columns(features);
         (0..COLUMNS).fold(self.latency_ms, |value, i| {
             value + self.prices[i] * (columns[i] - self.center[i])
         })
@@ -56,6 +53,7 @@ impl SplineModel {
 }
 
 /// A spline fitted to statistics of rows at a basis.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Fitted {
     pub(super) model: SplineModel,
     pub(super) sse: f64,
@@ -70,14 +68,18 @@ pub(super) struct Fitted {
 /// Fits the spline at a basis, trying first whether the columns of `likely` are those in use.
 ///
 /// `None` where the statistics are not finite or admit no solution.
-pub(super) fn fit(statistics: &Centred<STATISTICS>, basis: &Basis, likely: u32) -> Option<Fitted> {
-    let (problem, is_clear) = statistics.regression::<COLUMNS>(|_| 1.0);
+pub(super) fn fit<const P: usize, const D: usize>(
+    statistics: &Centred<D>,
+    basis: &Basis,
+    likely: u32,
+) -> Option<Fitted> {
+    let (problem, is_clear) = statistics.regression::<P>(|_| 1.0);
     let solution = nnls::solve_from(&problem, 0.0, likely)?;
     let model = SplineModel {
         basis: *basis,
         latency_ms: statistics.value_at_means(&solution.coefficients),
-        center: std::array::from_fn(|i| statistics.mean[i]),
-        prices: solution.coefficients,
+        center: spread::<P>(&statistics.mean),
+        prices: spread::<P>(&solution.coefficients),
     };
     let is_finite =
         model.latency_ms.is_finite() && model.center.iter().all(|mean| mean.is_finite());
@@ -90,11 +92,20 @@ pub(super) fn fit(statistics: &Centred<STATISTICS>, basis: &Basis, likely: u32) 
     })
 }
 
-/// A row of the statistics.
-pub(super) fn row_at(basis: &Basis, observation: &Observation) -> [f64; STATISTICS] {
-    let columns = basis.columns(&observation.features);
-    let mut row = [observation.latency_ms; STATISTICS];
-    row[..COLUMNS].copy_from_slice(&columns);
+/// The first `P` numbers, at the columns of a basis with as many segments as it can have.
+fn spread<const P: usize>(narrow: &[f64]) -> [f64; COLUMNS] {
+    let (from, to) = const { (segments(P), segments(COLUMNS)) };
+    let mut wide = [0.0; COLUMNS];
+    for (wide, narrow) in wide.chunks_exact_mut(to).zip(narrow[..P].chunks_exact(from)) {
+        wide[..from].copy_from_slice(narrow);
+    }
+    wide
+}
+
+/// A row of the statistics: the columns of the basis, and the latency.
+pub(super) fn row_at<const D: usize>(basis: &Basis, observation: &Observation) -> [f64; D] {
+    let mut row = basis.columns(&observation.features);
+    row[D - 1] = observation.latency_ms;
     row
 }
 
@@ -122,31 +133,94 @@ pub struct SplineDiagnostics {
 
 /// The statistics and the fit at the knots of the last search.
 #[derive(Debug, Clone, PartialEq)]
-struct Epoch {
+struct Epoch<const D: usize> {
     basis: Basis,
-    moments: Moments<STATISTICS>,
-    model: Option<SplineModel>,
-    used: u32,
+    moments: Moments<D>,
+    fitted: Option<Fitted>,
     /// Insertions and evictions since the search, or the last rebuild that was scheduled.
     clock: u64,
 }
 
-/// The spline of one store.
+/// The spline of one store, as wide as its knots need.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SplineFit {
-    knots_per_axis: usize,
-    rebuild_interval: Option<u64>,
-    schedule: Schedule,
-    epoch: Option<Epoch>,
-    search: Search,
-    rebuilds: u64,
-    fallbacks: u64,
+#[non_exhaustive]
+pub enum SplineFit {
+    /// Up to two knots an axis.
+    Narrow(Box<Spline<6, 7>>),
+    /// Three.
+    Wide(Box<Spline<8, 9>>),
+}
+
+/// The same call at either width.
+macro_rules! at_width {
+    ($fit:expr, $spline:ident => $call:expr) => {
+        match $fit {
+            SplineFit::Narrow($spline) => $call,
+            SplineFit::Wide($spline) => $call,
+        }
+    };
 }
 
 impl SplineFit {
     /// A spline that has seen nothing, of a store that keeps `max_observations` and answers from
     /// `min_observations` on.
     pub fn new(
+        params: &SplineParams,
+        max_observations: usize,
+        min_observations: usize,
+        rebuild_interval: Option<u64>,
+    ) -> Self {
+        let (most, least) = (max_observations, min_observations);
+        if params.knots_per_axis > 2 {
+            Self::Wide(Box::new(Spline::new(params, most, least, rebuild_interval)))
+        } else {
+            Self::Narrow(Box::new(Spline::new(params, most, least, rebuild_interval)))
+        }
+    }
+
+    /// The fitted spline, if there is one.
+    pub fn model(&self) -> Option<&SplineModel> {
+        at_width!(self, spline => spline.model())
+    }
+
+    /// Watches how far the spline is off an observation that it has not learned yet.
+    pub fn monitor(&mut self, observation: &Observation) {
+        at_width!(self, spline => spline.monitor(observation));
+    }
+
+    /// Learns one row and forgets one; searches anew if that is due.
+    ///
+    /// `retained` gives the rows that remain, in arrival order.
+    pub fn update<'a, I: Iterator<Item = &'a Observation> + Clone>(
+        &mut self,
+        added: &Observation,
+        evicted: Option<&Observation>,
+        retained: impl Fn() -> I,
+        retained_count: usize,
+    ) {
+        at_width!(self, spline => spline.update(added, evicted, retained, retained_count));
+    }
+
+    /// The state of this spline.
+    pub fn diagnostics(&self) -> SplineDiagnostics {
+        at_width!(self, spline => spline.diagnostics())
+    }
+}
+
+/// The spline of one store, in `P` columns; its statistics have `D`, with the latency.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spline<const P: usize, const D: usize> {
+    knots_per_axis: usize,
+    rebuild_interval: Option<u64>,
+    schedule: Schedule,
+    epoch: Option<Epoch<D>>,
+    search: Search<D>,
+    rebuilds: u64,
+    fallbacks: u64,
+}
+
+impl<const P: usize, const D: usize> Spline<P, D> {
+    fn new(
         params: &SplineParams,
         max_observations: usize,
         min_observations: usize,
@@ -163,23 +237,18 @@ impl SplineFit {
         }
     }
 
-    /// The fitted spline, if there is one.
-    pub fn model(&self) -> Option<&SplineModel> {
-        self.epoch.as_ref()?.model.as_ref()
+    fn model(&self) -> Option<&SplineModel> {
+        self.epoch.as_ref()?.fitted.as_ref().map(|fitted| &fitted.model)
     }
 
-    /// Watches how far the spline is off an observation that it has not learned yet.
-    pub fn monitor(&mut self, observation: &Observation) {
+    fn monitor(&mut self, observation: &Observation) {
         if self.schedule.is_adaptive() {
             let prior_ms = self.model().map(|model| model.value(&observation.features));
             self.schedule.monitor(prior_ms, observation.latency_ms);
         }
     }
 
-    /// Learns one row and forgets one; searches anew if that is due.
-    ///
-    /// `retained` gives the rows that remain, in arrival order.
-    pub fn update<'a, I: Iterator<Item = &'a Observation> + Clone>(
+    fn update<'a, I: Iterator<Item = &'a Observation> + Clone>(
         &mut self,
         added: &Observation,
         evicted: Option<&Observation>,
@@ -189,25 +258,21 @@ impl SplineFit {
         if self.schedule.is_due(retained_count) {
             self.learn(retained());
         } else if let Some(epoch) = &mut self.epoch {
-            epoch.moments.insert(&row_at(&epoch.basis, added));
-            if let Some(row) = evicted {
-                epoch.moments.remove(&row_at(&epoch.basis, row));
+            let row = |observation| row_at(&epoch.basis, observation);
+            match evicted {
+                Some(evicted) => epoch.moments.exchange(&row(added), &row(evicted)),
+                None => epoch.moments.insert(&row(added)),
             }
             epoch.clock = epoch.clock.saturating_add(1 + u64::from(evicted.is_some()));
             self.refit(retained);
         }
     }
 
-    /// Searches for knots and starts a new epoch at them.
-    fn learn<'a>(&mut self, retained: impl Iterator<Item = &'a Observation> + Clone) {
+    fn learn<'a>(&mut self, retained: impl Iterator<Item = &'a Observation>) {
         let previous = self.epoch.as_ref().map(|epoch| &epoch.basis);
-        let (basis, fitted) =
-            learn(&mut self.search, retained.clone(), self.knots_per_axis, previous);
-        let mut moments = Moments::default();
-        moments.rebuild(retained.map(|observation| row_at(&basis, observation)));
-        let used = fitted.as_ref().map_or(0, |fitted| fitted.used);
-        let model = fitted.map(|fitted| fitted.model);
-        self.epoch = Some(Epoch { basis, moments, model, used, clock: 0 });
+        let (basis, moments, fitted) =
+            learn::<P, D>(&mut self.search, retained, self.knots_per_axis, previous);
+        self.epoch = Some(Epoch { basis, moments, fitted, clock: 0 });
         self.schedule.searched();
     }
 
@@ -226,19 +291,17 @@ impl SplineFit {
             epoch.moments.rebuild(rows());
             statistics = epoch.moments.centred();
         }
-        let mut fitted = fit(&statistics, &basis, epoch.used);
-        if !rebuild && !fitted.as_ref().is_some_and(|fitted| fitted.is_decided) {
+        let used = epoch.fitted.as_ref().map_or(0, |fitted| fitted.used);
+        epoch.fitted = fit::<P, D>(&statistics, &basis, used);
+        if !rebuild && !epoch.fitted.as_ref().is_some_and(|fitted| fitted.is_decided) {
             self.rebuilds = self.rebuilds.saturating_add(1);
             self.fallbacks = self.fallbacks.saturating_add(1);
             epoch.moments.rebuild(rows());
-            fitted = fit(&epoch.moments.centred(), &basis, epoch.used);
+            epoch.fitted = fit::<P, D>(&epoch.moments.centred(), &basis, used);
         }
-        epoch.used = fitted.as_ref().map_or(0, |fitted| fitted.used);
-        epoch.model = fitted.map(|fitted| fitted.model);
     }
 
-    /// The state of this spline.
-    pub fn diagnostics(&self) -> SplineDiagnostics {
+    fn diagnostics(&self) -> SplineDiagnostics {
         SplineDiagnostics {
             initialized: self.epoch.is_some(),
             ready: self.model().is_some_and(SplineModel::is_ready),

@@ -33,6 +33,7 @@
 //! ```
 
 mod basis;
+mod bound;
 mod fit;
 mod plain;
 mod schedule;

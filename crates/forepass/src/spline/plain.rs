@@ -1,6 +1,6 @@
 //! The knot search in its plainest form: the oracle and the yardstick of the fast one.
 
-use super::basis::Basis;
+use super::basis::{Basis, COLUMNS};
 use super::fit::{Fitted, SplineModel, fit, row_at};
 use super::search::{GAP, IMPROVEMENT, RELATIVE_IMPROVEMENT, SWEEPS, Search, learn, rescaled};
 use crate::moments::Moments;
@@ -9,8 +9,12 @@ use crate::workload::FEATURES;
 
 /// Searches for knots over rows and fits the spline there, as a store does at its first search.
 pub fn search_knots(rows: &[Observation], knots_per_axis: usize) -> Option<SplineModel> {
-    let mut search = Search::new(rows.len());
-    Some(learn(&mut search, rows.iter(), knots_per_axis, None).1?.model)
+    let searched = if knots_per_axis > 2 {
+        learn::<8, 9>(&mut Search::new(rows.len()), rows.iter(), knots_per_axis, None).2
+    } else {
+        learn::<6, 7>(&mut Search::new(rows.len()), rows.iter(), knots_per_axis, None).2
+    };
+    Some(searched?.model)
 }
 
 /// As [`search_knots`], by refitting every candidate from the rows: slow and obvious.
@@ -25,12 +29,13 @@ pub(super) fn learn_plainly(
     knots_per_axis: usize,
     previous: Option<&Basis>,
 ) -> (Basis, Option<Fitted>) {
-    let mut search = Search::default();
+    const STATISTICS: usize = COLUMNS + 1;
+    let mut search = Search::<STATISTICS>::default();
     let mut basis = search.prepare(rows.iter(), knots_per_axis);
     let refit = |basis: &Basis| {
         let mut moments = Moments::default();
         moments.rebuild(rows.iter().map(|row| row_at(basis, row)));
-        fit(&moments.centred(), basis, 0)
+        fit::<COLUMNS, STATISTICS>(&moments.centred(), basis, 0)
     };
     let Some(first) = refit(&basis) else { return (basis, None) };
     let margin = IMPROVEMENT.max(RELATIVE_IMPROVEMENT * first.total);

@@ -5,8 +5,9 @@
 //! from one candidate to the next, so that a candidate costs one small least-squares problem and no
 //! pass over the rows.
 
-use super::basis::{Axis, Basis, COLUMNS, SEGMENTS};
-use super::fit::{Fitted, STATISTICS, fit, row_at};
+use super::basis::{Axis, Basis, segments};
+use super::bound::Bound;
+use super::fit::{Fitted, fit, row_at};
 use super::sums::AxisSums;
 use crate::moments::{Centred, Moments};
 use crate::nnls;
@@ -30,58 +31,43 @@ pub(super) const RELATIVE_IMPROVEMENT: f64 = 1e-10;
 
 /// Room for the work of searches, used again from one to the next.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Search {
+pub(super) struct Search<const D: usize> {
     /// The retained rows, in arrival order.
     rows: Vec<Observation>,
+    /// Their columns at the knots that are being moved.
+    columns: Vec<[f64; D]>,
     /// Rows in ascending order of each axis.
     order: [Vec<usize>; FEATURES],
     /// Candidates of each axis, ascending.
     pub(super) candidates: [Vec<f64>; FEATURES],
     unique: Vec<f64>,
-    axis: AxisSums,
+    axis: AxisSums<D>,
 }
 
-/// Finds knots for the rows and fits the spline there.
+/// Finds knots for the rows and fits the spline there, on statistics to go on from.
 ///
 /// Starts from quantiles, or from the knots of `previous` where those are better, and goes twice
 /// over all knots, trying every candidate of each. Without a fit at the first knots there is none
 /// anywhere, and they stay.
-pub(super) fn learn<'a>(
-    search: &mut Search,
+pub(super) fn learn<'a, const P: usize, const D: usize>(
+    search: &mut Search<D>,
     retained: impl Iterator<Item = &'a Observation>,
     knots_per_axis: usize,
     previous: Option<&Basis>,
-) -> (Basis, Option<Fitted>) {
-    let mut basis = search.prepare(retained, knots_per_axis);
-    let mut statistics = search.statistics(&basis);
-    let Some(first) = fit(&statistics, &basis, 0) else {
-        return (basis, None);
-    };
-    let mut best = Best { sse: first.sse, used: first.used };
-    let margin = IMPROVEMENT.max(RELATIVE_IMPROVEMENT * first.total);
-    if let Some(rescaled) = previous.and_then(|previous| rescaled(previous, &basis)) {
-        let at_rescaled = search.statistics(&rescaled);
-        if let Some(fitted) = fit(&at_rescaled, &rescaled, best.used) {
-            if fitted.sse < best.sse - margin {
-                best = Best { sse: fitted.sse, used: fitted.used };
-                (basis, statistics) = (rescaled, at_rescaled);
-            }
-        }
-    }
-    for _ in 0..SWEEPS {
-        for axis in 0..FEATURES {
-            for knot in 0..basis.axes[axis].knots().len() {
-                search.improve(&mut basis, &mut statistics, axis, knot, &mut best, margin);
-            }
-        }
-    }
+) -> (Basis, Moments<D>, Option<Fitted>) {
+    let first = search.prepare(retained, knots_per_axis);
+    let found = search.find::<P>(first, previous);
+    let basis = found.as_ref().map_or(first, |found| found.basis);
     // The error found on the way is that of the sums; the fit that serves is that of the rows.
-    let fitted = fit(&search.statistics(&basis), &basis, 0);
-    (basis, fitted)
+    let mut moments = Moments::default();
+    moments.rebuild(search.rows.iter().map(|observation| row_at(&basis, observation)));
+    let fitted = found.and_then(|found| fit::<P, D>(&moments.centred(), &basis, found.used));
+    (basis, moments, fitted)
 }
 
-/// The least error so far, and the columns that reach it.
+/// The best knots so far: their least error, and the columns that reach it.
 struct Best {
+    basis: Basis,
     sse: f64,
     used: u32,
 }
@@ -108,13 +94,14 @@ const STEPS: usize = 17;
 /// Room for this many rows is set aside at once; larger samples grow into theirs.
 const RESERVED: usize = 1024;
 
-impl Search {
+impl<const D: usize> Search<D> {
     /// Room for searches over `max_observations` rows.
     pub(super) fn new(max_observations: usize) -> Self {
         let rows = max_observations.min(RESERVED);
         let candidates = QUANTILES + STEPS;
         Self {
             rows: Vec::with_capacity(rows),
+            columns: Vec::with_capacity(rows),
             order: std::array::from_fn(|_| Vec::with_capacity(rows)),
             candidates: std::array::from_fn(|_| Vec::with_capacity(candidates)),
             unique: Vec::with_capacity(rows),
@@ -151,26 +138,57 @@ impl Search {
         Basis { axes }
     }
 
-    fn statistics(&self, basis: &Basis) -> Centred<STATISTICS> {
-        let mut moments = Moments::default();
-        moments.rebuild(self.rows.iter().map(|observation| row_at(basis, observation)));
-        moments.centred()
+    /// The best knots that coordinate descent finds; `None` without a fit at the first ones.
+    fn find<const P: usize>(&mut self, first: Basis, previous: Option<&Basis>) -> Option<Best> {
+        let mut statistics = self.statistics(&first);
+        let fitted = fit::<P, D>(&statistics, &first, 0)?;
+        let mut best = Best { basis: first, sse: fitted.sse, used: fitted.used };
+        let margin = IMPROVEMENT.max(RELATIVE_IMPROVEMENT * fitted.total);
+        if let Some(basis) = previous.and_then(|previous| rescaled(previous, &first)) {
+            let at_rescaled = self.statistics(&basis);
+            match fit::<P, D>(&at_rescaled, &basis, best.used) {
+                Some(Fitted { sse, used, .. }) if sse < best.sse - margin => {
+                    best = Best { basis, sse, used };
+                    statistics = at_rescaled;
+                }
+                _ => self.lay_out(&first),
+            }
+        }
+        for _ in 0..SWEEPS {
+            for axis in 0..FEATURES {
+                for knot in 0..first.axes[axis].knots().len() {
+                    self.improve::<P>(&mut statistics, axis, knot, &mut best, margin);
+                }
+            }
+        }
+        Some(best)
+    }
+
+    /// Computes the columns of the rows.
+    fn lay_out(&mut self, basis: &Basis) {
+        self.columns.clear();
+        self.columns.extend(self.rows.iter().map(|observation| row_at(basis, observation)));
+    }
+
+    fn statistics(&mut self, basis: &Basis) -> Centred<D> {
+        self.lay_out(basis);
+        Centred::of(&self.columns)
     }
 
     /// Moves one knot to the candidate that lowers the error most, judged one after the other.
-    fn improve(
+    fn improve<const P: usize>(
         &mut self,
-        basis: &mut Basis,
-        statistics: &mut Centred<STATISTICS>,
+        statistics: &mut Centred<D>,
         axis: usize,
         knot: usize,
         best: &mut Best,
         margin: f64,
     ) {
-        let cut = &basis.axes[axis];
+        let cut = &best.basis.axes[axis];
+        let scale = cut.scale();
         let left = if knot == 0 { 0.0 } else { cut.knots()[knot - 1] };
         let last = self.order[axis].last().map_or(0.0, |&row| self.rows[row].features[axis]);
-        let right = cut.knots().get(knot + 1).copied().unwrap_or(last / cut.scale());
+        let right = cut.knots().get(knot + 1).copied().unwrap_or(last / scale);
         let all = &self.candidates[axis];
         let from = all.partition_point(|&candidate| candidate <= left + GAP);
         let to = all.partition_point(|&candidate| candidate < right - GAP);
@@ -178,24 +196,39 @@ impl Search {
             return;
         }
         let candidates = &all[from..to];
-        let segment = axis * SEGMENTS + knot;
-        self.axis.sum(&self.rows, &self.order[axis], basis, axis, statistics);
+        let segment = axis * segments(P) + knot;
+        let load = |row: usize| self.rows[row].features[axis] / scale;
+        self.axis.sum(load, &self.columns, &self.order[axis], statistics);
         self.axis.sweep_up(candidates, left);
         self.axis.sweep_down(candidates, right);
-        let (mut problem, _) = statistics.regression::<COLUMNS>(|_| 1.0);
+        let (mut problem, _) = statistics.regression::<P>(|_| 1.0);
+        // Neighbouring candidates mostly use the same columns.
+        let mut likely = best.used;
+        let mut bound = Bound::of(&problem, likely, 0b11 << segment);
         let mut accepted = None;
         for (index, &candidate) in candidates.iter().enumerate() {
-            self.axis.move_knot(&mut problem, segment, index, candidate - left);
-            if let Some((sse, used)) = nnls::least_error(&problem, best.used) {
-                if sse < best.sse - margin {
-                    *best = Best { sse, used };
-                    accepted = Some(index);
-                }
+            let moved = self.axis.moved(index, candidate - left);
+            let least = bound.as_ref().and_then(|bound| bound.error(&moved));
+            if least.is_some_and(|least| least >= best.sse) {
+                continue;
+            }
+            self.axis.move_knot(&mut problem, segment, &moved);
+            let Some((sse, used)) = nnls::least_error(&problem, likely) else { continue };
+            if used != likely {
+                likely = used;
+                bound = Bound::of(&problem, likely, 0b11 << segment);
+            }
+            if sse < best.sse - margin {
+                (best.sse, best.used) = (sse, used);
+                accepted = Some(index);
             }
         }
         if let Some(index) = accepted {
-            basis.axes[axis].place(knot, candidates[index]);
-            self.axis.move_statistics(statistics, segment, index, candidates[index] - left);
+            best.basis.axes[axis].place(knot, candidates[index]);
+            let moved = self.axis.moved(index, candidates[index] - left);
+            moved.move_statistics(statistics, segment);
+            let basis = best.basis;
+            self.lay_out(&basis);
         }
     }
 }

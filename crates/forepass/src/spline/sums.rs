@@ -3,83 +3,80 @@
 //! They are carried from one candidate to the next and only ever grow by terms of one sign or start
 //! from the near end, so they keep their digits where a segment is short.
 
-use super::basis::{Basis, COLUMNS};
-use super::fit::{STATISTICS, row_at};
 use crate::moments::{Centred, ROUNDING, is_constant};
 use crate::nnls::NormalEquations;
-use crate::retention::Observation;
 
 /// Sums of one moving column with all fixed ones, for one candidate.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct ColumnSums {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct ColumnSums<const D: usize> {
     /// Of the column alone, and of its square.
     sum: f64,
     square: f64,
     /// Of its products with each fixed column and with latency, those centred.
-    with: [f64; STATISTICS],
+    pub(super) with: [f64; D],
 }
 
 /// The sums that move a knot along one axis.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct AxisSums {
+pub(super) struct AxisSums<const D: usize> {
     /// Scaled loads, ascending, and the centred columns of their rows, latency last.
     x: Vec<f64>,
-    columns: Vec<[f64; STATISTICS]>,
+    columns: Vec<[f64; D]>,
     /// Columns that vary, as bits.
     fixed: u32,
-    /// Sums of the columns from each row to the end.
-    beyond: Vec<[f64; STATISTICS]>,
+    /// Sums of the columns of the last rows: of none, of the last, of the last two, ...
+    last: Vec<[f64; D]>,
     /// For each candidate, the segment that ends at it and the one that starts there.
-    before: Vec<ColumnSums>,
-    after: Vec<ColumnSums>,
+    before: Vec<ColumnSums<D>>,
+    after: Vec<ColumnSums<D>>,
 }
 
-impl AxisSums {
+impl<const D: usize> AxisSums<D> {
     /// Room for so many rows and candidates.
     pub(super) fn new(rows: usize, candidates: usize) -> Self {
         Self {
             x: Vec::with_capacity(rows),
             columns: Vec::with_capacity(rows),
             fixed: 0,
-            beyond: Vec::with_capacity(rows + 1),
+            last: Vec::with_capacity(rows + 1),
             before: Vec::with_capacity(candidates),
             after: Vec::with_capacity(candidates),
         }
     }
 
+    /// Takes in the rows along an axis: their loads and their columns, in this order.
     pub(super) fn sum(
         &mut self,
-        rows: &[Observation],
+        loads: impl Fn(usize) -> f64,
+        columns: &[[f64; D]],
         order: &[usize],
-        basis: &Basis,
-        axis: usize,
-        statistics: &Centred<STATISTICS>,
+        statistics: &Centred<D>,
     ) {
-        self.fixed = (0..COLUMNS).fold(0, |mask, i| {
+        self.fixed = (0..D - 1).fold(0, |mask, i| {
             let varies = !is_constant(statistics.scatter[i][i], ROUNDING, statistics.count);
             mask | u32::from(varies) << i
         });
+        let centred = |row: &usize| std::array::from_fn(|i| columns[*row][i] - statistics.mean[i]);
         self.x.clear();
+        self.x.extend(order.iter().map(|&row| loads(row)));
         self.columns.clear();
-        for &row in order {
-            self.x.push(rows[row].features[axis] / basis.axes[axis].scale());
-            let columns = row_at(basis, &rows[row]);
-            self.columns.push(std::array::from_fn(|i| columns[i] - statistics.mean[i]));
-        }
-        self.beyond.clear();
-        self.beyond.resize(order.len() + 1, [0.0; STATISTICS]);
-        for index in (0..order.len()).rev() {
-            for i in 0..STATISTICS {
-                self.beyond[index][i] = self.beyond[index + 1][i] + self.columns[index][i];
+        self.columns.extend(order.iter().map(centred));
+        self.last.clear();
+        let mut sums = [0.0; D];
+        self.last.push(sums);
+        self.last.extend(self.columns.iter().rev().map(|columns| {
+            for i in 0..D {
+                sums[i] += columns[i];
             }
-        }
+            sums
+        }));
     }
 
     /// The segment from `left` to each candidate, from the nearest on: rows beyond the candidate
     /// gain what it moves, rows that it passes what they lie beyond the last one.
     pub(super) fn sweep_up(&mut self, candidates: &[f64], left: f64) {
         self.before.clear();
-        let mut sums = ColumnSums::default();
+        let mut sums = ColumnSums::ZERO;
         let mut passed = self.x.partition_point(|&x| x <= left);
         let mut at = left;
         for &candidate in candidates {
@@ -87,8 +84,8 @@ impl AxisSums {
                 sums.grow(&self.columns[passed], 1.0, self.x[passed] - at, at - left);
                 passed += 1;
             }
-            let rest = (self.x.len() - passed) as f64;
-            sums.grow(&self.beyond[passed], rest, candidate - at, at - left);
+            let rest = self.x.len() - passed;
+            sums.grow(&self.last[rest], rest as f64, candidate - at, at - left);
             at = candidate;
             self.before.push(sums);
         }
@@ -98,16 +95,17 @@ impl AxisSums {
     /// beyond gain what the candidate moves, rows that it passes enter.
     pub(super) fn sweep_down(&mut self, candidates: &[f64], right: f64) {
         self.after.clear();
-        let mut sums = ColumnSums::default();
+        let mut sums = ColumnSums::ZERO;
         let mut entered = self.x.partition_point(|&x| x < right);
         let mut at = right;
         for &candidate in candidates.iter().rev() {
             // Every row that is in gains the same, so the square gains twice that times the sum.
-            let (step, count) = (at - candidate, (self.x.len() - entered) as f64);
+            let (step, rest) = (at - candidate, self.x.len() - entered);
+            let count = rest as f64;
             sums.square += step * (2.0 * sums.sum + step * count);
             sums.sum += step * count;
-            for i in 0..STATISTICS {
-                sums.with[i] += step * self.beyond[entered][i];
+            for i in 0..D {
+                sums.with[i] += step * self.last[rest][i];
             }
             while entered > 0 && self.x[entered - 1] > candidate {
                 entered -= 1;
@@ -120,7 +118,7 @@ impl AxisSums {
     }
 
     /// The two moving columns at a candidate `width` beyond the first one's start.
-    fn moved(&self, candidate: usize, width: f64) -> Moved<'_> {
+    pub(super) fn moved(&self, candidate: usize, width: f64) -> Moved<'_, D> {
         let columns = [&self.before[candidate], &self.after[candidate]];
         let [before, after] = columns;
         let share = 1.0 / self.x.len() as f64;
@@ -133,48 +131,22 @@ impl AxisSums {
         }
     }
 
-    /// What [`move_knot`](Self::move_knot) does to the problem, done to the statistics.
-    pub(super) fn move_statistics(
+    /// Puts the knot between `segment` and the next one where the two moved with it.
+    pub(super) fn move_knot<const P: usize>(
         &self,
-        statistics: &mut Centred<STATISTICS>,
+        problem: &mut NormalEquations<P>,
         segment: usize,
-        candidate: usize,
-        width: f64,
+        moved: &Moved<'_, D>,
     ) {
-        let moved = self.moved(candidate, width);
         for (side, sums) in moved.columns.into_iter().enumerate() {
             let column = segment + side;
-            statistics.mean[column] = moved.means[side];
-            for i in 0..STATISTICS {
-                statistics.scatter[column][i] = sums.with[i];
-                statistics.scatter[i][column] = sums.with[i];
-            }
-        }
-        for (side, scatter) in moved.scatters.into_iter().enumerate() {
-            statistics.scatter[segment + side][segment + side] = scatter;
-            statistics.scatter[segment + side][segment + 1 - side] = moved.between;
-        }
-    }
-
-    /// Puts the knot between `segment` and the next one at a candidate, `width` beyond the
-    /// segment's start.
-    pub(super) fn move_knot(
-        &self,
-        problem: &mut NormalEquations<COLUMNS>,
-        segment: usize,
-        candidate: usize,
-        width: f64,
-    ) {
-        let moved = self.moved(candidate, width);
-        for (side, sums) in moved.columns.into_iter().enumerate() {
-            let column = segment + side;
-            for i in 0..COLUMNS {
+            for i in 0..P {
                 // Columns that are constant stay out.
                 let product = if self.fixed >> i & 1 == 1 { sums.with[i] } else { 0.0 };
                 problem.gram[column][i] = product;
                 problem.gram[i][column] = product;
             }
-            problem.rhs[column] = sums.with[COLUMNS];
+            problem.rhs[column] = sums.with[P];
         }
         for side in 0..2 {
             problem.gram[segment + side][segment + 1 - side] = moved.between;
@@ -183,32 +155,48 @@ impl AxisSums {
             let column = segment + side;
             problem.gram[column][column] = scatter;
             if is_constant(scatter, ROUNDING, self.x.len()) {
-                problem.rhs[column] = 0.0;
-                for i in 0..COLUMNS {
-                    problem.gram[column][i] = 0.0;
-                    problem.gram[i][column] = 0.0;
-                }
+                problem.leave_out(column);
             }
         }
     }
 }
 
 /// The segments before and after a moved knot.
-struct Moved<'a> {
-    columns: [&'a ColumnSums; 2],
+pub(super) struct Moved<'a, const D: usize> {
+    pub(super) columns: [&'a ColumnSums<D>; 2],
     means: [f64; 2],
-    scatters: [f64; 2],
+    pub(super) scatters: [f64; 2],
     /// Scatter of the two together.
-    between: f64,
+    pub(super) between: f64,
 }
 
-impl ColumnSums {
+impl<const D: usize> Moved<'_, D> {
+    /// What [`AxisSums::move_knot`] does to the problem, done to the statistics.
+    pub(super) fn move_statistics(&self, statistics: &mut Centred<D>, segment: usize) {
+        for (side, sums) in self.columns.into_iter().enumerate() {
+            let column = segment + side;
+            statistics.mean[column] = self.means[side];
+            for i in 0..D {
+                statistics.scatter[column][i] = sums.with[i];
+                statistics.scatter[i][column] = sums.with[i];
+            }
+        }
+        for (side, scatter) in self.scatters.into_iter().enumerate() {
+            statistics.scatter[segment + side][segment + side] = scatter;
+            statistics.scatter[segment + side][segment + 1 - side] = self.between;
+        }
+    }
+}
+
+impl<const D: usize> ColumnSums<D> {
+    const ZERO: Self = Self { sum: 0.0, square: 0.0, with: [0.0; D] };
+
     /// Adds `gain` to the column in `count` rows whose fixed columns sum to `columns`, and in each
     /// of which the column was `present`.
-    fn grow(&mut self, columns: &[f64; STATISTICS], count: f64, gain: f64, present: f64) {
+    fn grow(&mut self, columns: &[f64; D], count: f64, gain: f64, present: f64) {
         self.sum += count * gain;
         self.square += count * gain * (gain + 2.0 * present);
-        for i in 0..STATISTICS {
+        for i in 0..D {
             self.with[i] += gain * columns[i];
         }
     }

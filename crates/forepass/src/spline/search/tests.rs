@@ -6,7 +6,13 @@ use super::super::plain::learn_plainly;
 use super::*;
 
 fn same_knots(rows: &[Observation], knots: usize, previous: Option<&Basis>) -> Basis {
-    let (fast, fitted) = learn(&mut Search::default(), rows.iter(), knots, previous);
+    let (fast, fitted) = if knots > 2 {
+        let found = learn::<8, 9>(&mut Search::default(), rows.iter(), knots, previous);
+        (found.0, found.2)
+    } else {
+        let found = learn::<6, 7>(&mut Search::default(), rows.iter(), knots, previous);
+        (found.0, found.2)
+    };
     let (plain, plainly) = learn_plainly(rows, knots, previous);
     assert_eq!(fast, plain);
     let sse = |fitted: Option<Fitted>| fitted.map(|fitted| fitted.sse);
