@@ -14,7 +14,7 @@ fn canonical() -> Value {
         "engine": {
             "backend": "vllm", "worker_type": "decode", "num_gpu_blocks": 4096, "block_size": 32,
             "max_num_seqs": 128, "aic_nextn_accept_rates": "0.8,0.6,0.4",
-            "timing_model": {"type": "external", "provider": "ais", "config": {
+            "timing_model": {"kind": "external", "provider": "ais", "config": {
                 "model": "llama-70b", "system": "h200", "backend": "vllm",
                 "worker_type": "decode", "tp": 4,
                 "speculation": {"kind": "mtp", "params": {"num_speculative_tokens": 3}}

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 fn launch(speculation: Option<Value>) -> Value {
     let mut launch = json!({"engine": {
         "num_gpu_blocks": 64, "worker_type": "decode",
-        "timing_model": {"type": "external", "provider": "ais", "config": {
+        "timing_model": {"kind": "external", "provider": "ais", "config": {
             "model": "m", "system": "s", "backend": "vllm", "worker_type": "decode"
         }}
     }});

@@ -113,6 +113,13 @@ pub(crate) const SPELLINGS: [(&str, &str); 12] = [
     ("regression_ffn_token_weight", "regression_moe_token_weight"),
 ];
 
+/// The other spelling of each field of a launch that has two.
+const LAUNCH_SPELLINGS: [(&str, &str); 3] = [
+    ("kind", "type"),
+    ("kv_transfer_bytes_per_token", "kv_bytes_per_token"),
+    ("acceptance_rates", "conditional_acceptance_rates"),
+];
+
 /// Gives a serde message its code, the path of the field that it names, and plain words.
 fn fault(path: String, message: String) -> Error {
     let field = |prefix| message.strip_prefix(prefix)?.split('`').next();
@@ -128,8 +135,10 @@ fn fault(path: String, message: String) -> Error {
     }
     if let Some(field) = field("duplicate field `") {
         // No key repeats in a `Value`: two spellings of the field met.
-        let other =
-            SPELLINGS.iter().find_map(|(canonical, other)| (*canonical == field).then_some(*other));
+        let other = SPELLINGS
+            .iter()
+            .chain(&LAUNCH_SPELLINGS)
+            .find_map(|(canonical, other)| (*canonical == field).then_some(*other));
         return Error::config(
             "duplicate_field",
             join(&path, field),

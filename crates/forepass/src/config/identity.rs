@@ -10,6 +10,7 @@ impl ForwardPassPerfModelConfig {
     /// Checks what holds for a deployment whichever estimator serves it.
     pub(super) fn check_identity(&self) -> Result<()> {
         self.check_deployment()?;
+        self.check_drafting(self.drafting())?;
         match &self.speculation {
             Some(speculation) => {
                 speculation.check(&self.backend).map_err(|error| error.within("speculation"))
@@ -19,14 +20,15 @@ impl ForwardPassPerfModelConfig {
     }
 
     /// Checks what holds for a launch, which may have an estimator that this crate does not build,
-    /// but for what only its speculation scheme knows.
+    /// but for what only its speculation scheme knows. A speculation block excludes what drafting
+    /// excludes even where it drafts nothing.
     pub(crate) fn check_launch(&self) -> Result<()> {
         self.check_deployment()?;
+        self.check_drafting(self.speculation.as_ref().map(|_| "speculation").or(self.drafting()))?;
         let checked = self.estimator_config.check();
         checked.map(|_| ()).map_err(|error| error.within("estimator_config"))
     }
 
-    /// Checks what holds for a deployment, but for what only its speculation scheme knows.
     fn check_deployment(&self) -> Result<()> {
         range::not_blank("model", &self.model)?;
         range::not_blank("system", &self.system)?;
@@ -93,7 +95,13 @@ impl ForwardPassPerfModelConfig {
             }
             speculation.check_alone().map_err(|error| error.within("speculation"))?;
         }
-        let Some(drafting) = self.drafting() else {
+        Ok(())
+    }
+
+    /// Checks what excludes drafting, which this field says.
+    fn check_drafting(&self, drafting: Option<&'static str>) -> Result<()> {
+        let conflict = |path: &str, message: String| Err(Error::config("conflict", path, message));
+        let Some(drafting) = drafting else {
             return Ok(());
         };
         if self.fpm_profile.is_some() {

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::engine::DEFAULT_SEED;
 use crate::codes::{E_ACCEPT_INVALID, E_ACCEPT_MISSING, E_PARAM};
 use crate::config::{SpeculationConfig, document};
 use crate::error::{Error, Result};
@@ -25,7 +26,7 @@ struct Block {
 }
 
 fn seed() -> u64 {
-    42
+    DEFAULT_SEED
 }
 
 /// Speculation of an engine: what is drafted, and the two things that only a replay needs.
@@ -88,6 +89,11 @@ impl AuthoredSpeculation {
                 ));
             }
         };
+        if depth == 0 && block.seed != DEFAULT_SEED {
+            let seed = block.seed;
+            let message = format!("{seed}: must be {DEFAULT_SEED}, as no tokens are drafted");
+            return Err(Error::speculation(E_PARAM, "seed", message));
+        }
         Ok(Self { scheme, depth, acceptance, seed: block.seed })
     }
 }

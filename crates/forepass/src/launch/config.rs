@@ -60,7 +60,7 @@ struct Authored {
 /// let launch = EngineLaunchConfig::from_json(br#"{
 ///     "engine": {
 ///         "num_gpu_blocks": 4096, "aic_nextn_accept_rates": "0.8,0.6,0.4",
-///         "timing_model": {"type": "external", "provider": "ais", "config": {
+///         "timing_model": {"kind": "external", "provider": "ais", "config": {
 ///             "model": "m", "system": "h200", "backend": "vllm", "worker_type": "aggregated",
 ///             "speculation": {"kind": "mtp", "params": {"depth": 3}}
 ///         }}

@@ -127,6 +127,7 @@ pub(super) fn acceptance(
     report: &mut LaunchReport,
 ) -> Result<AcceptanceRates> {
     if draft.depth == 0 {
+        report.acceptance_rates = Some(AcceptanceRates::default());
         return Ok(AcceptanceRates::default());
     }
     let path = join(ENGINE, "aic_nextn_accept_rates");

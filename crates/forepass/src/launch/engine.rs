@@ -8,11 +8,12 @@ use super::timing::TimingModel;
 use crate::codes::E_ENGINE;
 use crate::config::range;
 use crate::error::{Error, Result, present};
-use crate::speculation::{Backend, MAX_REPLAY_DEPTH};
+use crate::speculation::{AcceptanceRates, Backend, MAX_REPLAY_DEPTH};
 use crate::workload::WorkerType;
 
 const DEFAULT_NUM_GPU_BLOCKS: u64 = 16384;
-const DEFAULT_SEED: u64 = 42;
+/// The seed of the draws that accept drafts, where there is no other.
+pub(super) const DEFAULT_SEED: u64 = 42;
 
 /// The options of one scheduler rank of a simulated engine.
 ///
@@ -247,6 +248,9 @@ impl EngineConfig {
         {
             let message = format!("{depth}: must be 1 to {MAX_REPLAY_DEPTH}, or absent");
             return refuse("aic_nextn", message);
+        }
+        if let Some(Err(error)) = self.rates().map(str::parse::<AcceptanceRates>) {
+            return refuse("aic_nextn_accept_rates", error.message());
         }
         if self.emit_kv_token_ids && !self.emit_kv_events {
             return refuse("emit_kv_token_ids", "true: needs emit_kv_events to be true");

@@ -197,16 +197,23 @@ impl Translation {
     /// Where the time of a pass comes from, from a block of its own or from a performance model.
     fn timing(&mut self, timing: Option<Value>, performance: Option<Value>) {
         if let Some(mut timing) = timing {
-            if timing["type"] == "default" {
-                timing["type"] = json!("polynomial");
-            }
-            if performance.is_some() && timing["provider"] == "aic" {
-                timing["provider"] = json!("ais");
+            if let Value::Object(fields) = &mut timing {
+                if !fields.contains_key("kind") {
+                    let kind = fields.remove("type").map(|kind| ("kind".to_owned(), kind));
+                    fields.extend(kind);
+                }
+                if fields.get("kind").is_some_and(|kind| kind == "default") {
+                    fields.insert("kind".to_owned(), json!("polynomial"));
+                }
+                let provider = fields.get("provider");
+                if performance.is_some() && provider.is_some_and(|provider| provider == "aic") {
+                    fields.insert("provider".to_owned(), json!("ais"));
+                }
             }
             self.set("timing_model", "timing_model", timing);
         }
         if let Some(config) = performance.filter(|config| !config.is_null()) {
-            let timing = json!({"type": "external", "provider": "ais", "config": config});
+            let timing = json!({"kind": "external", "provider": "ais", "config": config});
             let agrees = self.engine.get("timing_model").is_none_or(|other| *other == timing);
             if agrees {
                 self.origins.insert(PERFORMANCE.to_owned(), "ais_perf_config".to_owned());

@@ -8,8 +8,8 @@ use super::report::LaunchReport;
 use super::timing::is_performance_provider;
 use super::{ENGINE, config, legacy, recoded};
 use crate::codes::{
-    E_ACCEPT_INVALID, E_BACKEND, E_DEPTH_CONFLICT, E_ENGINE, E_LAUNCH_FIELD, E_PERF_CONFIG, E_ROLE,
-    E_TOPOLOGY,
+    E_ACCEPT_INVALID, E_ACCEPT_MISSING, E_BACKEND, E_DEPTH_CONFLICT, E_ENGINE, E_LAUNCH_FIELD,
+    E_PERF_CONFIG, E_ROLE, E_TOPOLOGY,
 };
 use crate::config::{ForwardPassPerfModelConfig, SpeculationConfig};
 use crate::error::{Error, Result};
@@ -22,8 +22,11 @@ const RANK: &str = "rank";
 /// The largest integer that every reader of JSON holds exactly.
 const MAX_EXACT_INTEGER: u64 = 1 << 53;
 
+/// The spelling of a depth that leaves nothing of its acceptance to assume.
+const NEXTN: &str = "nextn";
+
 /// Spellings of a depth, of its acceptance and of its seed that a speculation block replaces.
-const DEPTHS: [&str; 3] = ["aic_nextn", "ais_nextn", "nextn"];
+const DEPTHS: [&str; 3] = ["aic_nextn", "ais_nextn", NEXTN];
 const RATES: [&str; 2] = ["aic_nextn_accept_rates", "ais_nextn_accept_rates"];
 const MEANS: [&str; 2] = ["aic_nextn_accepted", "nextn_accepted"];
 const SEEDS: [&str; 2] = ["aic_mtp_seed", "ais_mtp_seed"];
@@ -372,6 +375,11 @@ fn settle_older_depth(engine: &mut Map<String, Value>) -> Result<()> {
                 .map_err(|error| error.within(name))?;
             engine.insert(RATES[0].to_owned(), rates.to_string().into());
         }
+    }
+    let accepted = RATES.iter().any(|name| engine.get(*name).is_some_and(|rates| !rates.is_null()));
+    if depth.as_ref().is_some_and(|(name, _)| *name == NEXTN) && !accepted {
+        let message = format!("absent: {NEXTN} needs it, from 0 to {NEXTN}");
+        return Err(Error::launch(E_ACCEPT_MISSING, "nextn_accepted", message));
     }
     engine.extend(depth.map(|(_, depth)| (DEPTHS[0].to_owned(), depth)));
     Ok(())

@@ -11,8 +11,10 @@ use crate::error::Result;
 const PERFORMANCE_PROVIDERS: [&str; 2] = ["ais", "aic"];
 
 /// Where a simulated engine takes the time of a forward pass from.
+///
+/// In JSON the kind is the field `kind`, or `type` as another spelling of it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TimingModel {
     /// A polynomial of the engine's own.
@@ -56,7 +58,8 @@ enum Kind {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Authored {
-    r#type: Kind,
+    #[serde(alias = "type")]
+    kind: Kind,
     prefill_ms: Option<f64>,
     decode_ms: Option<f64>,
     provider: Option<String>,
@@ -65,7 +68,7 @@ struct Authored {
 
 impl<'de> Deserialize<'de> for TimingModel {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let Authored { r#type, prefill_ms, decode_ms, provider, config } =
+        let Authored { kind, prefill_ms, decode_ms, provider, config } =
             Authored::deserialize(from)?;
         let given = [
             ("prefill_ms", prefill_ms.is_some()),
@@ -80,7 +83,7 @@ impl<'de> Deserialize<'de> for TimingModel {
             Some((name, _)) => Err(D::Error::unknown_field(name, known)),
             None => Ok(()),
         };
-        match r#type {
+        match kind {
             Kind::Polynomial => {
                 only(&[])?;
                 Ok(Self::Polynomial)

@@ -8,8 +8,9 @@ use super::params::{
     count, count_of, depth, has_draft_path, no_draft_model, only, param, required_depth,
 };
 use super::registry::SpeculationScheme;
+use crate::codes::E_RUNTIME;
 use crate::config::SpeculationConfig;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 const DEFAULT_EAGLE3_DEPTH: u32 = 3;
 
@@ -257,14 +258,18 @@ fn block_size(config: &SpeculationConfig, least: u32) -> Result<(u32, Source)> {
             None => found = Some((block, path)),
         }
     }
-    let (block, path) = found.ok_or_else(|| {
-        param(
-            "params.num_draft_tokens",
+    if let Some((block, path)) = found {
+        return Ok((block, Source::Path(path)));
+    }
+    let right = "give params.num_draft_tokens or draft_config.block_size";
+    Err(match &config.draft_model_path {
+        Some(checkpoint) if config.draft_config.is_none() => Error::speculation(
+            E_RUNTIME,
+            "draft_model_path",
             format!(
-                "absent, and no draft_config.block_size to take it from: give {kind} either \
-                 (the checkpoint itself is not read)"
+                "{checkpoint:?}: no checkpoint is read here, and the depth of {kind} is in it: {right}"
             ),
-        )
-    })?;
-    Ok((block, Source::Path(path)))
+        ),
+        _ => param("params.num_draft_tokens", format!("absent: {right}, which {kind} requires")),
+    })
 }

@@ -13,7 +13,8 @@
 //! | `dflash` | `num_draft_tokens` (block size - 1) | it | depth + 1 | vllm |
 //! | `dspark` | `num_draft_tokens` (block size), `num_draft_layers` | it | depth + 1 | vllm, sglang |
 //!
-//! Further schemes are [registered](register_scheme) by name. What can be *replayed* is narrower
+//! A block size is that of `draft_config`; no checkpoint is read. Further schemes are
+//! [registered](register_scheme) by name. What can be *replayed* is narrower
 //! than what can be drafted: a chain of depth 1 to [`MAX_REPLAY_DEPTH`], or none;
 //! [`Draft::replay_depth`] and [`SpeculationConfig::replay_depth`] tell. Each refusal is an
 //! [`Error::Speculation`] with one of the [`codes`](crate::codes).
@@ -56,7 +57,7 @@ pub const NONE: &str = "none";
 ///
 /// # Errors
 /// `E_KIND` for a scheme that is not known, `E_PARAM` or `E_RANGE` for its parameters, and
-/// `E_RUNTIME` for a registered scheme that cannot run here.
+/// `E_RUNTIME` for a depth that is in a checkpoint, or for a registered scheme that cannot run here.
 pub fn resolve_speculation(config: &SpeculationConfig) -> Result<Draft> {
     registry::with_scheme(&config.kind, |scheme| scheme.resolve(config))?
 }

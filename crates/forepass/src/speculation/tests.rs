@@ -210,7 +210,8 @@ fn parameters_that_mean_nothing_are_refused_where_they_stand() {
             }),
             "params.draft_tp_size",
         ),
-        (json!({"kind": "dflash", "draft_model_path": "a"}), "params.num_draft_tokens"),
+        (json!({"kind": "dflash"}), "params.num_draft_tokens"),
+        (json!({"kind": "dspark", "draft_config": {}}), "params.num_draft_tokens"),
         (json!({"kind": "dflash", "draft_config": {"block_size": 1}}), "draft_config.block_size"),
         (
             json!({
@@ -225,6 +226,16 @@ fn parameters_that_mean_nothing_are_refused_where_they_stand() {
         ),
     ] {
         assert_eq!(refusal(json.clone()), (E_PARAM, path.to_owned()), "{json}");
+    }
+}
+
+#[test]
+fn a_depth_that_only_a_checkpoint_tells_is_not_guessed() {
+    for kind in ["dflash", "dspark"] {
+        let checkpoint = json!({"kind": kind, "draft_model_path": "a/b"});
+        assert_eq!(refusal(checkpoint.clone()), (E_RUNTIME, "draft_model_path".to_owned()));
+        let elsewhere = resolve_replay(&config(checkpoint), &[Backend::Trtllm]);
+        assert_eq!(elsewhere.1.unwrap_err().code(), E_BACKEND);
     }
 }
 

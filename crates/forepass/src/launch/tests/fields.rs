@@ -25,7 +25,7 @@ fn another(field: &str) -> (Value, Value) {
     let alone = |value| (value, json!({}));
     match field {
         "backend" => {
-            (json!("sglang"), json!({"timing_model": {"type": "polynomial"}, "aic_nextn": 2}))
+            (json!("sglang"), json!({"timing_model": {"kind": "polynomial"}, "aic_nextn": 2}))
         }
         "num_gpu_blocks" => alone(json!(7)),
         "block_size" => alone(json!(16)),
@@ -35,11 +35,11 @@ fn another(field: &str) -> (Value, Value) {
         "enable_prefix_caching" | "enable_chunked_prefill" => alone(json!(false)),
         "speedup_ratio" => alone(json!(2.5)),
         "decode_speedup_ratio" => (json!(2.5), without_depth()),
-        "aic_nextn" => (json!(3), json!({"timing_model": {"type": "polynomial"}})),
+        "aic_nextn" => (json!(3), json!({"timing_model": {"kind": "polynomial"}})),
         "aic_nextn_accept_rates" => alone(json!("0.5,0.25")),
         "aic_mtp_seed" => alone(json!(11)),
         "aic_verify_width" => alone(json!(3)),
-        "worker_type" => (json!("decode"), json!({"timing_model": {"type": "polynomial"}})),
+        "worker_type" => (json!("decode"), json!({"timing_model": {"kind": "polynomial"}})),
         "preemption_mode" => alone(json!("fifo")),
         "emit_kv_events" => alone(json!(true)),
         "emit_kv_token_ids" => (json!(true), json!({"emit_kv_events": true})),
@@ -58,7 +58,7 @@ fn another(field: &str) -> (Value, Value) {
         "prefix_match_unit" => (json!(16), without_depth()),
         "kv_transfer_bandwidth" => alone(json!(1e9)),
         "kv_transfer_timing_mode" => alone(json!("destination_missing")),
-        "timing_model" => alone(json!({"type": "fixed", "prefill_ms": 3, "decode_ms": 1})),
+        "timing_model" => alone(json!({"kind": "fixed", "prefill_ms": 3, "decode_ms": 1})),
         "sglang" => alone(json!({"schedule_policy": "lpm"})),
         _ => alone(Value::Null),
     }
@@ -66,7 +66,7 @@ fn another(field: &str) -> (Value, Value) {
 
 /// What an engine needs to draft nothing.
 fn without_depth() -> Value {
-    json!({"timing_model": {"type": "polynomial"}})
+    json!({"timing_model": {"kind": "polynomial"}})
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn every_field_of_a_launch_changes_what_is_resolved() {
             }
         };
         let mut plain = base();
-        plain["engine"]["timing_model"] = json!({"type": "polynomial"});
+        plain["engine"]["timing_model"] = json!({"kind": "polynomial"});
         let mut set = plain.clone();
         set[&field] = value;
         assert_ne!(accepted(&set).to_json(), accepted(&plain).to_json(), "{field}");
@@ -126,7 +126,7 @@ fn what_is_resolved_can_be_read() {
     let json = json!({
         "engine": {
             "backend": "vllm", "max_num_seqs": 7, "max_num_batched_tokens": null,
-            "num_gpu_blocks": 5, "timing_model": {"type": "polynomial"}
+            "num_gpu_blocks": 5, "timing_model": {"kind": "polynomial"}
         },
         "startup_time": 2, "gpu_memory_utilization": 0.5, "cuda_graph_reserved_bytes": 3,
         "dp_size": 2, "tensor_parallel_size": 4
@@ -211,7 +211,7 @@ fn a_value_out_of_its_range_is_refused_where_it_stands() {
         ("/engine/sglang/schedule_conservativeness", json!(-1), E_ENGINE, "at least 0"),
         ("/engine/sglang/page_size", json!(1), E_ENGINE, "schedule_policy"),
         ("/engine/trtllm/capacity_scheduler_policy", json!("max"), E_ENGINE, "guaranteed_no_evict"),
-        ("/engine/timing_model/type", json!("magic"), E_ENGINE, "polynomial"),
+        ("/engine/timing_model/kind", json!("magic"), E_ENGINE, "polynomial"),
         ("/engine/timing_model/provider", json!(" "), E_ENGINE, "blank"),
         ("/engine/timing_model/prefill_ms", json!(1), E_ENGINE, "provider"),
         ("/engine/timing_model/config/modle", json!("m"), E_PERF_CONFIG, "model"),
@@ -289,18 +289,21 @@ fn options_of_one_backend_are_refused_on_another() {
 fn timing_is_read_with_all_that_its_type_needs_and_nothing_else() {
     let refused = |timing: Value| refusal(&json!({"engine": {"timing_model": timing}}));
     for (timing, path) in [
-        (json!({}), "type"),
-        (json!({"type": "fixed", "decode_ms": 1}), "prefill_ms"),
-        (json!({"type": "fixed", "prefill_ms": 1}), "decode_ms"),
-        (json!({"type": "fixed", "prefill_ms": 1, "decode_ms": -1}), "decode_ms"),
-        (json!({"type": "external", "config": {}}), "provider"),
-        (json!({"type": "external", "provider": "x"}), "config"),
-        (json!({"type": "polynomial", "config": {}}), "config"),
+        (json!({}), "kind"),
+        (json!({"kind": "polynomial", "type": "polynomial"}), "kind"),
+        (json!({"kind": "fixed", "decode_ms": 1}), "prefill_ms"),
+        (json!({"kind": "fixed", "prefill_ms": 1}), "decode_ms"),
+        (json!({"kind": "fixed", "prefill_ms": 1, "decode_ms": -1}), "decode_ms"),
+        (json!({"kind": "external", "config": {}}), "provider"),
+        (json!({"kind": "external", "provider": "x"}), "config"),
+        (json!({"kind": "polynomial", "config": {}}), "config"),
     ] {
         let expected = (E_ENGINE, format!("engine.timing_model.{path}"));
         assert_eq!(refused(timing.clone()), expected, "{timing}");
     }
-    let incomplete = json!({"type": "external", "provider": "aic", "config": {}});
+    let other = json!({"engine": {"timing_model": {"type": "polynomial"}}});
+    assert_eq!(accepted(&other).to_json(), accepted(&json!({})).to_json());
+    let incomplete = json!({"kind": "external", "provider": "aic", "config": {}});
     let path = "engine.timing_model.config.model".to_owned();
     assert_eq!(refused(incomplete), (E_PERF_CONFIG, path));
 }

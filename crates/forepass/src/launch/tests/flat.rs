@@ -20,7 +20,7 @@ fn each_older_spelling_has_a_canonical_one() {
         "model": "m", "system": "s", "backend": "vllm", "worker_type": "aggregated"
     });
     let external =
-        |config: &Value| json!({"type": "external", "provider": "ais", "config": config});
+        |config: &Value| json!({"kind": "external", "provider": "ais", "config": config});
     for (older, engine) in [
         (json!({"engine_type": "SGLang"}), json!({"backend": "sglang"})),
         (json!({"engine_type": "trtllm", "backend": "TRTLLM"}), json!({"backend": "trtllm"})),
@@ -53,16 +53,16 @@ fn each_older_spelling_has_a_canonical_one() {
             json!({"trtllm": {"capacity_scheduler_policy": "guaranteed_no_evict"}}),
             json!({"trtllm": {"capacity_scheduler_policy": "guaranteed_no_evict"}}),
         ),
-        (json!({"timing_model": {"type": "default"}}), json!({})),
+        (json!({"timing_model": {"kind": "default"}}), json!({})),
         (
-            json!({"timing_model": {"type": "fixed", "prefill_ms": 3, "decode_ms": 1}}),
-            json!({"timing_model": {"type": "fixed", "prefill_ms": 3.0, "decode_ms": 1.0}}),
+            json!({"timing_model": {"kind": "fixed", "prefill_ms": 3, "decode_ms": 1}}),
+            json!({"timing_model": {"kind": "fixed", "prefill_ms": 3.0, "decode_ms": 1.0}}),
         ),
         (json!({"ais_perf_config": config}), json!({"timing_model": external(&config)})),
         (
             json!({
                 "ais_perf_config": config,
-                "timing_model": {"type": "external", "provider": "aic", "config": config}
+                "timing_model": {"kind": "external", "provider": "aic", "config": config}
             }),
             json!({"timing_model": external(&config)}),
         ),
@@ -105,7 +105,7 @@ fn all_contradictions_are_told_with_both_keys_and_values() {
         (json!({"is_prefill": "yes"}), E_ENGINE, "is_prefill"),
         (
             json!({
-                "ais_perf_config": {"model": "m"}, "timing_model": {"type": "polynomial"}
+                "ais_perf_config": {"model": "m"}, "timing_model": {"kind": "polynomial"}
             }),
             E_LAUNCH_FIELD,
             "ais_perf_config",

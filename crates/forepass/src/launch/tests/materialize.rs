@@ -13,7 +13,7 @@ const ROLES: [WorkerType; 3] = [WorkerType::Aggregated, WorkerType::Prefill, Wor
 fn options(backend: &str, more: Value) -> Value {
     let mut options = json!({
         "num_gpu_blocks": 4096,
-        "timing_model": {"type": "external", "provider": "ais", "config": {
+        "timing_model": {"kind": "external", "provider": "ais", "config": {
             "model_path": "m", "system": "s", "backend": backend, "tp_size": 4
         }}
     });
@@ -67,7 +67,8 @@ fn the_older_spelling_of_a_depth_still_works() {
     for (more, rates) in [
         (json!({"aic_nextn": 3, "nextn_accepted": 1.5}), &[1.0, 0.5, 0.0][..]),
         (json!({"ais_nextn": 2, "aic_nextn_accept_rates": [0.5, 0.25]}), &[0.5, 0.25]),
-        (json!({"nextn": 2, "aic_nextn": 2}), &[0.85, 0.3]),
+        (json!({"aic_nextn": 2}), &[0.85, 0.3]),
+        (json!({"nextn": 2, "aic_nextn": 2, "nextn_accepted": 0}), &[0.0, 0.0]),
         (json!({"nextn": 0}), &[]),
         (json!({"aic_nextn": null}), &[]),
     ] {
@@ -166,6 +167,8 @@ fn options_that_contradict_the_deployment_or_each_other_are_refused() {
             "nextn_accepted",
         ),
         (json!({"speculation": accepted(), "aic_mtp_seed": 7}), E_LAUNCH_FIELD, "aic_mtp_seed"),
+        (json!({"nextn": 3}), E_ACCEPT_MISSING, "nextn_accepted"),
+        (json!({"speculation": {"kind": "none", "seed": 7}}), E_PARAM, "speculation.seed"),
         (json!({"nextn_accepted": 1}), E_ENGINE, "nextn_accepted"),
         (json!({"aic_nextn": 2, "nextn": 3}), E_DEPTH_CONFLICT, "nextn"),
         (
@@ -183,6 +186,8 @@ fn options_that_contradict_the_deployment_or_each_other_are_refused() {
     ] {
         assert_eq!(refused(more.clone()), (code, path.to_owned()), "{more}");
     }
+    let none = json!({"speculation": {"kind": "none", "seed": 42}});
+    assert_eq!(materialize("vllm", options("vllm", none), WorkerType::Decode).unwrap().depth(), 0);
     // A depth of zero says nothing beside a block of mtp.
     let zero = json!({"speculation": accepted(), "aic_nextn": 0});
     assert_eq!(materialize("vllm", options("vllm", zero), WorkerType::Decode).unwrap().depth(), 3);

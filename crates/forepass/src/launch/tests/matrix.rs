@@ -5,7 +5,7 @@
 use super::*;
 use crate::codes::{
     E_ACCEPT_INVALID, E_ACCEPT_MISSING, E_BACKEND, E_CAPACITY, E_DEPTH_CONFLICT, E_ENGINE, E_KIND,
-    E_PARAM, E_PERF_CONFIG, E_RANGE, E_ROLE, E_TOPOLOGY, E_TREE,
+    E_PARAM, E_PERF_CONFIG, E_RANGE, E_ROLE, E_RUNTIME, E_TOPOLOGY, E_TREE,
 };
 
 const BACKENDS: [&str; 3] = ["vllm", "sglang", "trtllm"];
@@ -46,6 +46,10 @@ fn rows() -> Vec<Row> {
         (
             json!({"kind": "dflash", "draft_config": {"block_size": 16}}),
             [Err(E_RANGE), Err(E_BACKEND), Err(E_BACKEND)],
+        ),
+        (
+            json!({"kind": "dflash", "draft_model_path": "a/b"}),
+            [Err(E_RUNTIME), Err(E_BACKEND), Err(E_BACKEND)],
         ),
         (
             json!({"kind": "dspark", "draft_config": {"block_size": 7}}),
@@ -141,6 +145,18 @@ fn a_performance_model_that_contradicts_itself_is_refused_before_its_scheme() {
 }
 
 #[test]
+fn a_block_that_drafts_nothing_excludes_recorded_passes_all_the_same() {
+    for mode in ["fpm_interpolation", "fpm_regression"] {
+        let mut launch = launch("vllm", "decode");
+        launch["engine"]["timing_model"]["config"]["estimation_mode"] = json!(mode);
+        assert_eq!(depth(&launch), 0);
+        launch["engine"]["timing_model"]["config"]["speculation"] = json!({"kind": "none"});
+        let path = "engine.timing_model.config.estimation_mode".to_owned();
+        assert_eq!(refusal(&launch), (E_PERF_CONFIG, path));
+    }
+}
+
+#[test]
 fn roles_must_agree() {
     for role in ROLES {
         for other in ROLES {
@@ -191,9 +207,9 @@ fn an_authored_depth_must_agree_with_what_is_drafted() {
 #[test]
 fn an_engine_without_a_performance_model_drafts_as_deep_as_it_says() {
     for timing in [
-        json!({"type": "polynomial"}),
-        json!({"type": "fixed", "prefill_ms": 1, "decode_ms": 0.5}),
-        json!({"type": "external", "provider": "mine", "config": {"speculation": 3}}),
+        json!({"kind": "polynomial"}),
+        json!({"kind": "fixed", "prefill_ms": 1, "decode_ms": 0.5}),
+        json!({"kind": "external", "provider": "mine", "config": {"speculation": 3}}),
     ] {
         for backend in BACKENDS {
             let engine = json!({"backend": backend, "aic_nextn": 3, "timing_model": timing});
@@ -225,7 +241,7 @@ fn acceptance_is_given_for_each_level() {
             is(&with(both, "0,0,0"), [0.0; 3]);
             is(&with(both, "1,1,1"), [1.0; 3]);
             for wrong in ["0.5,-0.1,0", "1.1,0,0", "NaN,0,0", "inf,0,0", "a,b,c", "0.5,,0.5"] {
-                assert_eq!(refusal(&with(both, wrong)), (E_ACCEPT_INVALID, path()), "{wrong}");
+                assert_eq!(refusal(&with(both, wrong)), (E_ENGINE, path()), "{wrong}");
             }
         }
         for blank in ["", "  "] {

@@ -18,7 +18,7 @@ fn launch(backend: &str, role: &str) -> Value {
             "backend": backend,
             "worker_type": role,
             "num_gpu_blocks": 4096,
-            "timing_model": {"type": "external", "provider": "ais", "config": {
+            "timing_model": {"kind": "external", "provider": "ais", "config": {
                 "model": "m", "system": "s", "backend": backend, "worker_type": role
             }}
         }
