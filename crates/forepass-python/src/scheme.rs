@@ -14,6 +14,13 @@ pub(crate) struct PythonScheme {
     backends: Vec<Backend>,
 }
 
+/// What Python answers: depth and verify width, or code, path and message of a fault.
+#[derive(FromPyObject)]
+enum Answer {
+    Draft(u32, u32),
+    Fault(String, String, String),
+}
+
 impl PythonScheme {
     pub(crate) fn new(kind: String, backends: Vec<Backend>) -> Self {
         Self { kind, backends }
@@ -33,18 +40,20 @@ impl SpeculationScheme for PythonScheme {
         let answer = Python::try_attach(|py| {
             let schemes = py.import("forepass.schemes")?;
             let answer = schemes.getattr("answer")?.call1((&self.kind, config.to_json()))?;
-            answer.extract::<std::result::Result<(u32, u32), (String, String, String)>>()
+            answer.extract::<Answer>()
         });
         let no = |message: String| Err(Error::speculation(E_RUNTIME, "kind", message));
         match answer {
             None => no(format!("{} is resolved in Python, and no interpreter runs", self.kind)),
             Some(Err(exception)) => no(format!("{} cannot be resolved: {exception}", self.kind)),
-            Some(Ok(Err((code, path, message)))) => {
+            Some(Ok(Answer::Fault(code, path, message))) => {
                 let known = codes::ALL.into_iter().find(|known| *known == code);
                 Err(Error::speculation(known.unwrap_or(E_RUNTIME), path, message))
             }
-            Some(Ok(Ok((depth, width)))) => Ok(Draft::chain(&self.kind, depth, Source::Scheme)
-                .with_verify_width(width, Source::Scheme)),
+            Some(Ok(Answer::Draft(depth, width))) => {
+                Ok(Draft::chain(&self.kind, depth, Source::Scheme)
+                    .with_verify_width(width, Source::Scheme))
+            }
         }
     }
 }
