@@ -17,9 +17,8 @@ use crate::scheme::PythonScheme;
 
 /// Work whose faults are those of a launch.
 fn launching<T>(py: Python<'_>, work: impl FnOnce() -> Result<T>) -> PyResult<T> {
-    guarded(work)?.map_err(|error| {
-        exception(py, &Error::launch(error.code(), error.path(), error.message()))
-    })
+    guarded(work)?
+        .map_err(|error| exception(py, &Error::launch(error.code(), error.path(), error.message())))
 }
 
 /// Work whose faults are those of a speculation block.
@@ -31,8 +30,7 @@ fn speculating<T>(py: Python<'_>, work: impl FnOnce() -> Result<T>) -> PyResult<
 }
 
 fn value(json: &str) -> Result<Value> {
-    serde_json::from_str(json)
-        .map_err(|error| Error::launch(E_LAUNCH_FIELD, "", error.to_string()))
+    serde_json::from_str(json).map_err(|error| Error::launch(E_LAUNCH_FIELD, "", error.to_string()))
 }
 
 fn role(name: &str, path: &str) -> Result<WorkerType> {
@@ -86,18 +84,12 @@ pub(crate) fn resolve_speculation(py: Python<'_>, speculation_json: &str) -> PyR
 /// The depth at which a speculation block is replayed.
 #[pyfunction]
 pub(crate) fn replay_depth(py: Python<'_>, speculation_json: &str) -> PyResult<u32> {
-    speculating(py, || {
-        SpeculationConfig::from_json(speculation_json.as_bytes())?.replay_depth()
-    })
+    speculating(py, || SpeculationConfig::from_json(speculation_json.as_bytes())?.replay_depth())
 }
 
 /// Make a scheme known, for which `forepass.schemes.answer` answers.
 #[pyfunction]
-pub(crate) fn register_scheme(
-    py: Python<'_>,
-    kind: String,
-    backends: Vec<String>,
-) -> PyResult<()> {
+pub(crate) fn register_scheme(py: Python<'_>, kind: String, backends: Vec<String>) -> PyResult<()> {
     speculating(py, || {
         let backends = backends.iter().map(|name| name.parse()).collect::<Result<_>>()?;
         speculation::register_scheme(Arc::new(PythonScheme::new(kind, backends)))
@@ -178,10 +170,7 @@ pub(crate) fn speculation_report_metadata(py: Python<'_>, launch_json: &str) -> 
 
 /// Conditional acceptance rates from unconditional ones.
 #[pyfunction]
-pub(crate) fn acceptance_from_unconditional(
-    py: Python<'_>,
-    rates: Vec<f64>,
-) -> PyResult<Vec<f64>> {
+pub(crate) fn acceptance_from_unconditional(py: Python<'_>, rates: Vec<f64>) -> PyResult<Vec<f64>> {
     speculating(py, || Ok(AcceptanceRates::from_unconditional(&rates)?.rates().to_vec()))
 }
 

@@ -75,10 +75,9 @@ fn normalize(engine: &mut Map<String, Value>, role: WorkerType) -> Result<()> {
             return refuse(rates, format!("{value}, but no tokens are drafted"));
         }
         return match engine.remove(seed) {
-            Some(value) if value != DEFAULT_SEED => refuse(
-                seed,
-                format!("{value}: must be {DEFAULT_SEED}, as no tokens are drafted"),
-            ),
+            Some(value) if value != DEFAULT_SEED => {
+                refuse(seed, format!("{value}: must be {DEFAULT_SEED}, as no tokens are drafted"))
+            }
             _ => Ok(()),
         };
     };
@@ -243,11 +242,7 @@ mod tests {
                 E_ENGINE,
                 "aic_nextn_accept_rates",
             ),
-            (
-                json!({"speculation": {"kind": "ngram"}, "nextn": 0}),
-                E_DEPTH_CONFLICT,
-                "nextn",
-            ),
+            (json!({"speculation": {"kind": "ngram"}, "nextn": 0}), E_DEPTH_CONFLICT, "nextn"),
         ] {
             let error = normal(args.clone()).unwrap_err();
             assert_eq!((error.code(), error.path()), (code, path.to_owned()), "{args}");
