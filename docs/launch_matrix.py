@@ -1,4 +1,4 @@
-"""The table of docs/launch.md from the frozen launch matrix: `python docs/launch_matrix.py --write`."""
+"""The table of docs/launch.md from the frozen launch matrix; written with `--write`."""
 
 from __future__ import annotations
 
