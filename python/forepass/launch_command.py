@@ -78,7 +78,8 @@ def launch_command(
         if report.error is not None:
             place = f" at {report.error['path']}" if report.error["path"] else ""
             note(f"{report.error['code']}{place}: {report.error['message']}")
-            raise typer.Exit(BAD_INPUT)
+    if not report.ok:
+        raise typer.Exit(BAD_INPUT)
 
 
 def _refuse_words(words: list[str], engine: str | None, *, strict: bool) -> None:

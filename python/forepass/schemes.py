@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from forepass import _core
-from forepass.errors import ConfigError, SpeculationError
-from forepass.strict_json import to_json
+from forepass.errors import SpeculationError
 
 Resolver: TypeAlias = Callable[
     [str, dict[str, Any], str | None, dict[str, Any] | None], tuple[int, int]
@@ -85,14 +84,6 @@ def answer(kind: str, config_json: str) -> tuple[int, int] | tuple[str, str, str
             return depth, width
     message = f"the resolver of {kind} answers {told!r}: must be the depth and the verify width"
     return "E_RUNTIME", "kind", message
-
-
-def speculation_json(block: Mapping[str, Any]) -> str:
-    """A speculation block as JSON; what JSON does not have is a fault of the block."""
-    try:
-        return to_json(block)
-    except ConfigError as error:
-        raise SpeculationError(error.message, "E_PARAM", error.path) from error
 
 
 def _text(name: str) -> str:
