@@ -238,6 +238,24 @@ def test_a_role_of_a_deployment_becomes_a_launch() -> None:
     assert metadata["capacity_source"] == "explicit_fixed"
 
 
+def test_an_estimate_of_the_capacity_learns_what_the_launch_says() -> None:
+    report = fp.resolve_launch({"gpu_memory_utilization": 0.9, "engine": {"max_num_seqs": None}})
+    # 64 tokens a block and 8,192 in a batch are vLLM's defaults here; sequences are unbounded.
+    assert fp.capacity_estimation_options(report) == {
+        "block_size": 64,
+        "max_num_batched_tokens": 8192,
+        "gpu_memory_utilization": 0.9,
+    }
+    refusals = [
+        fp.resolve_launch({"engine": 3}),
+        fp.resolve_engine_options("vllm", []),
+        {"engine": 3},
+    ]
+    for refusal in refusals:
+        call = lambda refusal=refusal: fp.capacity_estimation_options(refusal)  # noqa: E731
+        refused(fp.LaunchError, call)
+
+
 def test_a_role_that_contradicts_its_deployment_is_refused() -> None:
     def make(role: str, **options: Any) -> fp.ForepassError:
         raw = {**ROLE_OPTIONS, **options}

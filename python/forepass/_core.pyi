@@ -18,6 +18,7 @@ __all__ = [
     "acceptance_from_mean",
     "acceptance_from_unconditional",
     "canonical_performance_config",
+    "capacity_estimation_options",
     "decode_rows",
     "engine_methods",
     "estimator_from_legacy",
@@ -196,6 +197,9 @@ def normalize_speculation_engine_args(options_json: str, worker_type: str) -> st
 
 def speculation_report_metadata(launch_json: str) -> str:
     """What a report says about the speculation of a launch, as JSON."""
+
+def capacity_estimation_options(launch_json: str) -> str:
+    """What an estimate of the KV capacity of a launch needs to know, as JSON."""
 
 def acceptance_from_unconditional(rates: Sequence[float]) -> list[float]:
     """Conditional acceptance rates from unconditional ones."""

@@ -238,13 +238,18 @@ def speculation_report_metadata(launch: LaunchReport | Mapping[str, Any]) -> dic
     Raises:
         LaunchError: a launch that is refused.
     """
-    if isinstance(launch, LaunchReport):
-        document = launch.raise_for_error().launch
-        if document is None:
-            raise LaunchError("engine options are no launch", "E_LAUNCH_FIELD", "launch")
-        launch = document
-    metadata: dict[str, Any] = json.loads(_core.speculation_report_metadata(_options(launch, "")))
+    metadata: dict[str, Any] = json.loads(_core.speculation_report_metadata(_launch_text(launch)))
     return metadata
+
+
+def capacity_estimation_options(launch: LaunchReport | Mapping[str, Any]) -> dict[str, Any]:
+    """What an estimate of the KV capacity of a launch needs to know; absent is unbounded or unset.
+
+    Raises:
+        LaunchError: a launch that is refused.
+    """
+    options: dict[str, Any] = json.loads(_core.capacity_estimation_options(_launch_text(launch)))
+    return options
 
 
 def acceptance_from_unconditional(rates: Sequence[float]) -> list[float]:
@@ -281,6 +286,15 @@ def decode_rows(batch: int, depth: int) -> int:
     6
     """
     return _core.decode_rows(_count(batch, "batch"), _count(depth, "depth"))
+
+
+def _launch_text(launch: LaunchReport | Mapping[str, Any]) -> str:
+    if not isinstance(launch, LaunchReport):
+        return _options(launch, "")
+    document = launch.raise_for_error().launch
+    if document is None:
+        raise LaunchError("engine options are no launch", "E_LAUNCH_FIELD", "launch")
+    return _options(document, "")
 
 
 def _options(options: object, path: str) -> str:

@@ -168,6 +168,15 @@ pub(crate) fn speculation_report_metadata(py: Python<'_>, launch_json: &str) -> 
     })
 }
 
+/// What an estimate of the KV capacity of a launch needs to know, as JSON.
+#[pyfunction]
+pub(crate) fn capacity_estimation_options(py: Python<'_>, launch_json: &str) -> PyResult<String> {
+    launching(py, || {
+        let launch = EngineLaunchConfig::from_json(launch_json.as_bytes())?;
+        json(&launch.capacity_estimation_options())
+    })
+}
+
 /// Conditional acceptance rates from unconditional ones.
 #[pyfunction]
 pub(crate) fn acceptance_from_unconditional(py: Python<'_>, rates: Vec<f64>) -> PyResult<Vec<f64>> {

@@ -22,10 +22,10 @@ mod _core {
     #[pymodule_export]
     use super::launch::{
         acceptance_from_mean, acceptance_from_unconditional, canonical_performance_config,
-        decode_rows, engine_methods, expected_progress, materialize_engine_launch_config,
-        normalize_speculation_engine_args, register_scheme, replay_depth, resolve_engine_options,
-        resolve_launch, resolve_speculation, scheme_backends, speculation_report_metadata,
-        unregister_scheme,
+        capacity_estimation_options, decode_rows, engine_methods, expected_progress,
+        materialize_engine_launch_config, normalize_speculation_engine_args, register_scheme,
+        replay_depth, resolve_engine_options, resolve_launch, resolve_speculation, scheme_backends,
+        speculation_report_metadata, unregister_scheme,
     };
     #[pymodule_export]
     use super::model::{CoreModel, Forecast};
