@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from launch_oracle.acceptance import AcceptanceFault, rates_of_mean
+from launch_oracle.authoring import SPELLED_FLOATS
 from launch_oracle.before import before
 from launch_oracle.cells import ACCEPT
 from launch_oracle.depths import Checkpoint, Draft, NeedsCheckpoint, draft_of
@@ -112,6 +113,84 @@ def test_an_accepted_launch_written_out_resolves_to_itself(records: list[Record]
             again = answer_of(RESOLVE, once["launch"])
             assert again["launch"] == once["launch"], record["id"]
             assert difference(again, record["after"]) is None, record["id"]
+
+
+@pytest.fixture(scope="module")
+def authored() -> list[Record]:
+    fixture = json.loads(FIXTURE.read_text(encoding="utf-8"))
+    return [record for record in fixture["records"] if record["surface"] != "launch"]
+
+
+NEXTN_OPTIONS = {"acceptance_rates": "aic_nextn_accept_rates", "seed": "aic_mtp_seed", "depth": "nextn"}
+"""What the fields of an authored depth are called among the options of an engine."""
+
+DEPLOYED = {"model": "m", "system": "h200_sxm", "backend": "vllm"}
+
+
+def authored_rates_of_product(record: Record) -> list[float]:
+    """The rates that the product's public functions give to the inputs of a cell; raises where they refuse."""
+    product = importlib.import_module("forepass")
+    inputs = {
+        name: SPELLED_FLOATS.get(value, value) if isinstance(value, str) else value
+        for name, value in record["inputs"].items()
+    }
+    if "nextn" in inputs or "nextn_accepted" in inputs:
+        options = {NEXTN_OPTIONS.get(name, name): value for name, value in inputs.items()}
+        normal = product.normalize_speculation_engine_args(options, role="decode")
+        rates = normal.get("aic_nextn_accept_rates")
+    elif record["surface"] == "acceptance":
+        given: list[float] = product.acceptance_from_mean(inputs["expected_accepted_tokens"], inputs["depth"])
+        inputs = {"kind": "mtp", "params": {"depth": inputs.pop("depth")}, **inputs}
+        assert rates_of_role(product, inputs) == given, "a block and the conversion alone say the same"
+        return given
+    else:
+        return rates_of_role(product, inputs)
+    return [float(rate) for rate in rates.split(",")] if rates else []
+
+
+def rates_of_role(product: Any, block: Mapping[str, Any]) -> list[float]:
+    options = {"num_gpu_blocks": 4096, "ais_perf_config": DEPLOYED, "speculation": block}
+    launch = product.materialize_engine_launch_config("vllm", None, None, options, "decode")
+    rates = launch["engine"].get("aic_nextn_accept_rates")
+    return [float(rate) for rate in rates.split(",")] if rates else []
+
+
+def authored_difference(told: Mapping[str, Any], after: Mapping[str, Any]) -> str | None:
+    """What differs, or None; where the code of a refusal is not laid down, any will do."""
+    if told["outcome"] != after["outcome"]:
+        return f"outcome: product {told['outcome']} ({told['code']}), oracle {after['outcome']} ({after['code']})"
+    if after["outcome"] == ACCEPT:
+        ours, theirs = after["acceptance_rates"], told["acceptance_rates"]
+        return None if ours == theirs else f"acceptance_rates: product {theirs}, oracle {ours}"
+    if after["code"] not in (None, told["code"]):
+        return f"code: product {told['code']}, oracle {after['code']}"
+    return None
+
+
+@needs_product
+def test_the_product_reads_authored_acceptance_as_the_matrix_says(authored: list[Record]) -> None:
+    product = importlib.import_module("forepass")
+    found = []
+    for record in authored:
+        told: dict[str, Any]
+        try:
+            told = {"outcome": ACCEPT, "code": None, "acceptance_rates": authored_rates_of_product(record)}
+        except (product.LaunchError, product.SpeculationError) as error:
+            told = {"outcome": "reject", "code": error.code}
+        if (text := authored_difference(told, record["after"])) is not None:
+            found.append(f"{record['id']}: {text}")
+    assert len(authored) == 25
+    assert not found, "\n  ".join(found)
+
+
+def test_a_perturbed_expectation_of_authored_acceptance_is_a_difference(authored: list[Record]) -> None:
+    accepted = record_of(authored, "acceptance/acceptance/mtp-mean-1.5")["after"]
+    refused = record_of(authored, "acceptance/authoring/mtp-mean-and-rates")["after"]
+    for told, after in ((accepted, refused), (refused, accepted)):
+        assert authored_difference(after, after) is None
+        assert str(authored_difference(told, after)).startswith("outcome: ")
+    assert str(authored_difference({**accepted, "acceptance_rates": [1.0]}, accepted)).startswith("acceptance_rates: ")
+    assert str(authored_difference({**refused, "code": "E_PARAM"}, refused)).startswith("code: ")
 
 
 @needs_product

@@ -26,8 +26,9 @@ def test_public_names_are_there_and_documented() -> None:
 
 
 def test_the_examples_run() -> None:
-    found = doctest.testmod(sys.modules["forepass.model"])
-    assert (found.failed, found.attempted > 2) == (0, True)
+    for module in ("forepass.model", "forepass.launch"):
+        found = doctest.testmod(sys.modules[module])
+        assert (found.failed, found.attempted > 2) == (0, True)
 
 
 def test_what_must_ship_is_there() -> None:

@@ -9,16 +9,34 @@ import numpy.typing as npt
 __all__ = [
     "BASELINES",
     "COLUMN_NAMES",
+    "LAUNCH_CODES",
     "TRACE_FORMATS",
     "CoreModel",
     "Forecast",
     "Progress",
     "__version__",
+    "acceptance_from_mean",
+    "acceptance_from_unconditional",
+    "canonical_performance_config",
+    "capacity_estimation_options",
+    "decode_rows",
+    "engine_methods",
     "estimator_from_legacy",
+    "expected_progress",
     "inspect",
     "learn",
+    "materialize_engine_launch_config",
     "normalize_config",
+    "normalize_speculation_engine_args",
+    "register_scheme",
     "replay",
+    "replay_depth",
+    "resolve_engine_options",
+    "resolve_launch",
+    "resolve_speculation",
+    "scheme_backends",
+    "speculation_report_metadata",
+    "unregister_scheme",
     "worker_config",
 ]
 
@@ -99,6 +117,8 @@ class Progress:
 COLUMN_NAMES: tuple[str, ...]
 TRACE_FORMATS: tuple[str, ...]
 BASELINES: tuple[str, ...]
+LAUNCH_CODES: tuple[str, ...]
+"""The codes of what can be wrong with a launch, in the order of the checks."""
 
 def normalize_config(config_json: str) -> str:
     """Check a configuration and put it into canonical normal form."""
@@ -135,3 +155,60 @@ def learn(
     path: str, config_json: str, *, strict: bool, trace_format: str | None, progress: Progress
 ) -> str:
     """Diagnostics of one model for each worker after learning a trace, as JSON by worker."""
+
+def resolve_launch(launch_json: str) -> str:
+    """Resolve a launch; the report as JSON."""
+
+def resolve_engine_options(engine: str, options_json: str, strict: bool) -> str:
+    """Resolve the options of an engine, which are JSON; the report as JSON."""
+
+def engine_methods() -> str:
+    """What comes of each method of each engine, as JSON."""
+
+def resolve_speculation(speculation_json: str) -> str:
+    """What a speculation block drafts, as JSON."""
+
+def replay_depth(speculation_json: str) -> int:
+    """The depth at which a speculation block is replayed."""
+
+def register_scheme(kind: str, backends: Sequence[str]) -> None:
+    """Make a scheme known, for which `forepass.schemes.answer` answers."""
+
+def unregister_scheme(kind: str) -> bool:
+    """Forget a registered scheme; whether there was one."""
+
+def scheme_backends() -> list[tuple[str, list[str]]]:
+    """The names of all schemes, each with the backends on which a launch can use it."""
+
+def materialize_engine_launch_config(
+    backend: str,
+    version: str | None,
+    parallel_json: str,
+    options_json: str,
+    worker_type: str,
+) -> str:
+    """The launch of the engine of one role, as JSON."""
+
+def canonical_performance_config(config_json: str, worker_type: str) -> str:
+    """The configuration of a performance model in its normal form, as JSON."""
+
+def normalize_speculation_engine_args(options_json: str, worker_type: str) -> str:
+    """The engine options of one role with their speculation in one spelling, as JSON."""
+
+def speculation_report_metadata(launch_json: str) -> str:
+    """What a report says about the speculation of a launch, as JSON."""
+
+def capacity_estimation_options(launch_json: str) -> str:
+    """What an estimate of the KV capacity of a launch needs to know, as JSON."""
+
+def acceptance_from_unconditional(rates: Sequence[float]) -> list[float]:
+    """Conditional acceptance rates from unconditional ones."""
+
+def acceptance_from_mean(mean: float, depth: int) -> list[float]:
+    """The steadiest conditional acceptance rates with this mean of accepted drafts."""
+
+def expected_progress(rates: Sequence[float]) -> float:
+    """Mean number of tokens by which a step advances a sequence."""
+
+def decode_rows(batch: int, depth: int) -> int:
+    """Rows of a decode step."""

@@ -1,7 +1,6 @@
 """The command `forepass`: replays and inspections of recorded traces at the terminal."""
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,14 +14,11 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 import forepass
 from forepass._core import BASELINES
 from forepass.config import FITS
-from forepass.errors import ConfigError, ForepassError
-from forepass.outputs import output_target, same_file, unwritable
+from forepass.errors import ConfigError
+from forepass.launch_command import launch_command
 from forepass.replay import FitSource, ProgressCallback
 from forepass.tables import inspection_text, reading_line
-
-_BAD_INPUT = 1
-_INTERRUPTED = 130  # 128 + SIGINT, as a shell has it
-_BROKEN_PIPE = 141  # 128 + SIGPIPE
+from forepass.terminal import note, orderly_end, refuse_outputs, tell_faults, write_json
 
 app = typer.Typer(
     name="forepass",
@@ -143,12 +139,12 @@ def replay_command(
 
     Without a trace, replays the recording that comes with the package.
     """
-    with _orderly_end():
+    with orderly_end():
         if not traces:
-            _note(f"no trace is given: replaying the bundled recording {forepass.sample_path()}")
+            note(f"no trace is given: replaying the bundled recording {forepass.sample_path()}")
         configs = [_named_config(given) for given in config or []]
         kept = [*(traces or [str(forepass.sample_path())]), *(str(path) for _, path in configs)]
-        _refuse_outputs(kept, json_file, predictions)
+        refuse_outputs(kept, json_file, predictions)
         contenders = _contenders(fit or ["linear"], configs)
         with _progress_bar() as progress:
             result = forepass.replay(
@@ -163,9 +159,9 @@ def replay_command(
                 baselines=baselines,
                 progress=progress,
             )
-        _write_json(json_file, result.to_json())
+        write_json(json_file, result.to_json())
         for source in result.inputs:
-            _tell_faults(source.warnings, source.faults)
+            tell_faults(source.warnings, source.faults)
         if json_file != Path("-"):
             by_input = result.results[0].by_input
             for source in result.inputs:
@@ -189,34 +185,17 @@ def inspect_command(
     trace_format: Format = None,
 ) -> None:
     """Tell what is in traces: rows, workers, and the range of each kind of work."""
-    with _orderly_end():
-        _refuse_outputs(traces, json_file)
+    with orderly_end():
+        refuse_outputs(traces, json_file)
         document = forepass.inspect(traces, strict=strict, trace_format=trace_format, knots=knots)
-        _write_json(json_file, json.dumps(document, indent=1))
+        write_json(json_file, json.dumps(document, indent=1))
         for source in document["inputs"]:
-            _tell_faults(source["warnings"], source["faults"])
+            tell_faults(source["warnings"], source["faults"])
         if json_file != Path("-"):
             print(inspection_text(document))
 
 
-@contextmanager
-def _orderly_end() -> Iterator[None]:
-    """Turns what stops a command into its exit code, without a traceback."""
-    try:
-        yield
-        sys.stdout.flush()
-    except ForepassError as error:
-        _note(str(error))
-        raise typer.Exit(_BAD_INPUT) from error
-    except KeyboardInterrupt as interrupt:
-        raise typer.Exit(_INTERRUPTED) from interrupt
-    except BrokenPipeError as error:
-        # What is still buffered goes nowhere, so that the interpreter ends quietly.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(_BROKEN_PIPE) from error
-    except OSError as error:
-        _note(str(error))
-        raise typer.Exit(_BAD_INPUT) from error
+app.command("launch")(launch_command)
 
 
 @contextmanager
@@ -255,31 +234,3 @@ def _contenders(fits: Sequence[str], configs: Sequence[tuple[str, Path]]) -> lis
         taken.add(name)
         contenders.append((name, path))
     return contenders
-
-
-def _refuse_outputs(kept: Sequence[str], json_file: Path | None, csv: Path | None = None) -> None:
-    """Finds outputs that cannot or must not be written before anything is read."""
-    json_file = None if json_file == Path("-") else json_file
-    for target in (json_file, csv):
-        if target is not None:
-            output_target(target, kept)
-    if json_file is not None and csv is not None and same_file(json_file, csv):
-        raise unwritable(csv, "--json and --predictions name the same file")
-
-
-def _write_json(target: Path | None, text: str) -> None:
-    if target == Path("-"):
-        print(text)
-    elif target is not None:
-        target.write_text(f"{text}\n", encoding="utf-8")
-
-
-def _tell_faults(warnings: Sequence[str], faults: Sequence[str]) -> None:
-    for warning in warnings:
-        _note(f"warning: {warning}")
-    for fault in faults:
-        _note(f"skipped: {fault}")
-
-
-def _note(message: str) -> None:
-    print(f"forepass: {message}", file=sys.stderr)

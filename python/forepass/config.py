@@ -8,19 +8,17 @@ which they are filled in. The core alone decides what is valid.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 from forepass import _core
+from forepass.documents import DocumentSource, decoded, document_text, fault, is_path
 from forepass.errors import ConfigError
-from forepass.strict_json import Json, located, to_json
+from forepass.strict_json import Json, to_json
 
-ConfigSource: TypeAlias = (
-    "ForwardPassPerfModelConfig | Mapping[str, Any] | str | bytes | os.PathLike[str]"
-)
+ConfigSource: TypeAlias = "ForwardPassPerfModelConfig | DocumentSource"
 """A configuration: an object, a mapping, JSON text or bytes, or a path to a JSON or YAML file."""
 
 FITS: Mapping[str, Mapping[str, Any]] = {
@@ -233,28 +231,24 @@ class ForwardPassPerfModelConfig(Document):
 
 def normal_form(source: object) -> str:
     """The canonical JSON text of a configuration; raises ConfigError as `load` does."""
-    match source:
-        case Document() | Mapping():
-            return _core.normalize_config(to_json(_mapping(source)))
-        case bytes():
-            return _core.normalize_config(_decoded(source, ""))
-        case str() if source.lstrip().startswith("{"):
-            return _core.normalize_config(_decoded(source, ""))
-        case str() | os.PathLike():
-            return _normal_form_of_file(Path(source))
-        case other:
-            kind = type(other).__name__
-            message = f"a configuration is a mapping, JSON text or a path, not {kind}"
-            raise _fault("invalid_type", "", message)
+    plain = source.to_dict() if isinstance(source, Document) else source
+    text = document_text(plain, "a configuration")
+    try:
+        return _core.normalize_config(text)
+    except ConfigError as error:
+        if not is_path(plain):
+            raise
+        path = Path(plain)
+        raise ConfigError(f"{path}: {error.message}", error.code, error.path) from error
 
 
 def worker_form(worker_type: object, estimator: Document | Mapping[str, Any]) -> str:
     """The canonical JSON text of a configuration without a deployment."""
     if not isinstance(worker_type, str):
         kind = type(worker_type).__name__
-        raise _fault("invalid_type", "worker_type", f"worker_type: expected a string, found {kind}")
+        raise fault("invalid_type", "worker_type", f"worker_type: expected a string, found {kind}")
     text = _estimator_json(estimator)
-    return _core.worker_config(_decoded(worker_type, "worker_type"), text)
+    return _core.worker_config(decoded(worker_type, "worker_type"), text)
 
 
 def _estimator_json(estimator: Document | Mapping[str, Any]) -> str:
@@ -272,46 +266,8 @@ def fit_options(fit: str | Fit | Mapping[str, Any]) -> Mapping[str, Any]:
     if fit in FITS:
         return FITS[fit]
     message = f"fit: no fit is named {fit!r}: use {', '.join(FITS)}"
-    raise _fault("invalid_value", "fit", message)
+    raise fault("invalid_value", "fit", message)
 
 
 def _mapping(document: Document | Mapping[str, Any]) -> Mapping[str, Any]:
     return document.to_dict() if isinstance(document, Document) else document
-
-
-def _normal_form_of_file(path: Path) -> str:
-    try:
-        content = path.read_bytes()
-    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        reason = getattr(error, "strerror", None) or str(error)
-        raise _fault("unreadable", str(path), f"{path}: {reason}") from error
-    try:
-        if path.suffix.lower() in {".yaml", ".yml"}:
-            return _core.normalize_config(to_json(_yaml(content)))
-        return _core.normalize_config(_decoded(content, ""))
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error.message}", error.code, error.path) from error
-
-
-def _yaml(content: bytes) -> Any:
-    try:
-        import yaml  # noqa: PLC0415 (an optional package, wanted for YAML files alone)
-    except ModuleNotFoundError as error:
-        message = "reading YAML needs the package PyYAML: install it, or give the file as JSON"
-        raise _fault("missing_package", "", message) from error
-    try:
-        return yaml.safe_load(content)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise _fault("invalid_yaml", "", " ".join(str(error).split())) from error
-
-
-def _decoded(text: str | bytes, path: str) -> str:
-    """Text that can be handed over as UTF-8."""
-    try:
-        return text.decode() if isinstance(text, bytes) else text.encode().decode()
-    except UnicodeError as error:
-        raise _fault("invalid_json", path, located(path, f"not UTF-8 text: {error}")) from error
-
-
-def _fault(code: str, path: str, message: str) -> ConfigError:
-    return ConfigError(message, code, path)

@@ -40,3 +40,11 @@ class MetricsError(ForepassError):
 
 class TraceError(ForepassError):
     """A trace file cannot be read as what it claims to be."""
+
+
+class SpeculationError(ForepassError):
+    """A speculation block cannot be resolved, or not replayed."""
+
+
+class LaunchError(ForepassError):
+    """An engine launch does not parse, contradicts itself or cannot be replayed."""

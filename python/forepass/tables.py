@@ -54,12 +54,12 @@ def _by_kind(result: ReplayResult) -> str:
         per_row = fit.cpu_us_per_row
         spent = _ABSENT if per_row is None else f"{per_row:.2f}"
         rows.append((fit.fit, "all", *_stats(fit.overall), spent))
-    return _table(("fit", "kind", *_STATS_HEADER, "us/row"), rows, text_columns=2)
+    return table(("fit", "kind", *_STATS_HEADER, "us/row"), rows, text_columns=2)
 
 
 def _by_input(fit: FitResult) -> str:
     rows = [(path, *_stats(stats)) for path, stats in _worst_first(fit.by_input)]
-    return _table((f"{fit.fit}, by input", *_STATS_HEADER), rows, text_columns=1)
+    return table((f"{fit.fit}, by input", *_STATS_HEADER), rows, text_columns=1)
 
 
 def _by_worker(fit: FitResult) -> str:
@@ -72,7 +72,7 @@ def _by_worker(fit: FitResult) -> str:
         (path, worker or "(no id)", *_stats(stats))
         for (path, worker), stats in _worst_first(workers)
     ]
-    return _table((f"{fit.fit}, by worker", "worker", *_STATS_HEADER), rows, text_columns=2)
+    return table((f"{fit.fit}, by worker", "worker", *_STATS_HEADER), rows, text_columns=2)
 
 
 def _worst_first(stats: Mapping[_Key, Stats]) -> list[tuple[_Key, Stats]]:
@@ -125,8 +125,8 @@ def _inspected(source: Mapping[str, Any]) -> str:
         for worker, found in source["workers"].items()
     ]
     blocks = [
-        _table(("kind", "rows", "learnable", "of", *_SPREAD), kinds, text_columns=1),
-        _table(("worker", "iterations", "ranks", "counter gaps"), workers, text_columns=1),
+        table(("kind", "rows", "learnable", "of", *_SPREAD), kinds, text_columns=1),
+        table(("worker", "iterations", "ranks", "counter gaps"), workers, text_columns=1),
     ]
     if "knots" in source:
         blocks.append(_knots_table(source["knots"]))
@@ -147,7 +147,7 @@ def _knots_table(knots: Mapping[str, Any]) -> str:
         for kind, spline in kinds.items()
     ]
     header = ("worker", "kind", "attention knots", "ffn knots", "learned", "searches", "ready")
-    return _table(header, rows, text_columns=4)
+    return table(header, rows, text_columns=4)
 
 
 def _knots(values: Sequence[float] | None) -> str:
@@ -160,7 +160,7 @@ def _reasons(what: str, counts: Mapping[str, int]) -> str:
     return f"{what} " + ", ".join(f"{count} {reason}" for reason, count in counts.items())
 
 
-def _table(header: Row, rows: Sequence[Row], *, text_columns: int) -> str:
+def table(header: Row, rows: Sequence[Row], *, text_columns: int) -> str:
     """Columns under a ruled header, the first ones flush left and numbers flush right."""
     lines = [header, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]

@@ -13,11 +13,15 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
     static CONFIG: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     static METRICS: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     static TRACE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    static SPECULATION: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    static LAUNCH: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     static OTHER: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let (class, name) = match error {
         Error::Config { .. } => (&CONFIG, "ConfigError"),
         Error::Metrics { .. } => (&METRICS, "MetricsError"),
         Error::Trace { .. } => (&TRACE, "TraceError"),
+        Error::Speculation { .. } => (&SPECULATION, "SpeculationError"),
+        Error::Launch { .. } => (&LAUNCH, "LaunchError"),
         _ => (&OTHER, "ForepassError"),
     };
     match class.import(py, "forepass.errors", name) {

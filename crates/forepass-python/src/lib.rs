@@ -4,9 +4,11 @@
 
 mod errors;
 mod json;
+mod launch;
 mod model;
 mod record;
 mod replay;
+mod scheme;
 
 use pyo3::prelude::*;
 
@@ -18,6 +20,14 @@ mod _core {
     #[pymodule_export]
     use super::json::{estimator_from_legacy, normalize_config, worker_config};
     #[pymodule_export]
+    use super::launch::{
+        acceptance_from_mean, acceptance_from_unconditional, canonical_performance_config,
+        capacity_estimation_options, decode_rows, engine_methods, expected_progress,
+        materialize_engine_launch_config, normalize_speculation_engine_args, register_scheme,
+        replay_depth, resolve_engine_options, resolve_launch, resolve_speculation, scheme_backends,
+        speculation_report_metadata, unregister_scheme,
+    };
+    #[pymodule_export]
     use super::model::{CoreModel, Forecast};
     #[pymodule_export]
     use super::replay::{Progress, inspect, learn, replay};
@@ -28,6 +38,7 @@ mod _core {
         module.add("COLUMN_NAMES", super::tuple(module, forepass::batch::COLUMN_NAMES)?)?;
         let formats = forepass::TraceFormat::ALL.map(forepass::TraceFormat::name);
         module.add("TRACE_FORMATS", super::tuple(module, formats)?)?;
+        module.add("LAUNCH_CODES", super::tuple(module, forepass::codes::ALL)?)?;
         let baselines = forepass::replay::Baseline::ALL.map(forepass::replay::Baseline::name);
         module.add("BASELINES", super::tuple(module, baselines)?)
     }

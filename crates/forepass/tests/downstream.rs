@@ -54,6 +54,7 @@ fn a_program_outside_the_workspace_compiles_and_runs() {
 fn the_core_knows_no_interpreter() {
     let output = Command::new(env!("CARGO"))
         .args(["tree", "--package", "forepass", "--edges", "normal,build", "--prefix", "none"])
+        .args(["--all-features", "--target", "all"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .unwrap();

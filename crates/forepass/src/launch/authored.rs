@@ -29,6 +29,12 @@ fn seed() -> u64 {
     DEFAULT_SEED
 }
 
+/// The code of a value of the wrong type: acceptance has one of its own.
+fn code_at(path: &str) -> &'static str {
+    let acceptance = path.contains("acceptance_rates") || path == "expected_accepted_tokens";
+    if acceptance { E_ACCEPT_INVALID } else { E_PARAM }
+}
+
 /// Speculation of an engine: what is drafted, and the two things that only a replay needs.
 pub(super) struct AuthoredSpeculation {
     pub(super) scheme: SpeculationConfig,
@@ -40,8 +46,9 @@ pub(super) struct AuthoredSpeculation {
 impl AuthoredSpeculation {
     /// Reads a block for a backend; paths are within the block.
     pub(super) fn read(block: Value, backend: Backend) -> Result<Self> {
-        let block: Block = document::from_value(block)
-            .map_err(|error| Error::speculation(E_PARAM, error.path(), error.message()))?;
+        let block: Block = document::from_value(block).map_err(|error| {
+            Error::speculation(code_at(&error.path()), error.path(), error.message())
+        })?;
         let mut scheme = SpeculationConfig::new(block.kind, block.params.unwrap_or_default());
         let flat = block.num_speculative_tokens.is_some();
         if let Some(tokens) = block.num_speculative_tokens {

@@ -6,30 +6,20 @@ use super::authored::AuthoredSpeculation;
 use super::config::EngineLaunchConfig;
 use super::report::LaunchReport;
 use super::timing::is_performance_provider;
-use super::{ENGINE, config, legacy, recoded};
+use super::{ENGINE, config, legacy, nextn, recoded};
 use crate::codes::{
-    E_ACCEPT_INVALID, E_ACCEPT_MISSING, E_BACKEND, E_DEPTH_CONFLICT, E_ENGINE, E_LAUNCH_FIELD,
-    E_PERF_CONFIG, E_ROLE, E_TOPOLOGY,
+    E_BACKEND, E_DEPTH_CONFLICT, E_LAUNCH_FIELD, E_PERF_CONFIG, E_ROLE, E_TOPOLOGY,
 };
 use crate::config::{ForwardPassPerfModelConfig, SpeculationConfig};
 use crate::error::{Error, Result};
-use crate::speculation::{AcceptanceRates, Backend, resolve_speculation};
+use crate::speculation::{Backend, resolve_speculation};
 use crate::workload::WorkerType;
 
 /// The nested form of an engine; it excludes flat options.
-const RANK: &str = "rank";
+pub(super) const RANK: &str = "rank";
 
 /// The largest integer that every reader of JSON holds exactly.
 const MAX_EXACT_INTEGER: u64 = 1 << 53;
-
-/// The spelling of a depth that leaves nothing of its acceptance to assume.
-const NEXTN: &str = "nextn";
-
-/// Spellings of a depth, of its acceptance and of its seed that a speculation block replaces.
-const DEPTHS: [&str; 3] = ["aic_nextn", "ais_nextn", NEXTN];
-const RATES: [&str; 2] = ["aic_nextn_accept_rates", "ais_nextn_accept_rates"];
-const MEANS: [&str; 2] = ["aic_nextn_accepted", "nextn_accepted"];
-const SEEDS: [&str; 2] = ["aic_mtp_seed", "ais_mtp_seed"];
 
 /// Spellings of each parallel size: in the options, then in the deployment's parallelism.
 const TOPOLOGY: [(&str, [&str; 2], [&str; 3]); 2] = [
@@ -195,12 +185,7 @@ struct Deployment<'a> {
 impl Deployment<'_> {
     /// Brings the options of an engine together with the deployment, and with each other.
     fn settle(&self, engine: &mut Map<String, Value>) -> Result<()> {
-        for (older, name) in legacy::RENAMED {
-            if older != "engine_type" && engine.contains_key(older) && engine.contains_key(name) {
-                let message = format!("given both as `{name}` and as `{older}`: give one");
-                return Err(Error::launch(E_LAUNCH_FIELD, older, message));
-            }
-        }
+        nextn::exclude_duplicates(engine)?;
         for (name, right, code) in [
             ("engine_type", self.backend.name(), E_BACKEND),
             ("aic_backend", self.backend.name(), E_BACKEND),
@@ -220,7 +205,7 @@ impl Deployment<'_> {
         }
         match engine.remove("speculation").filter(|block| !block.is_null()) {
             Some(block) => self.speculate(block, engine),
-            None => settle_older_depth(engine),
+            None => nextn::settle(engine),
         }
     }
 
@@ -243,24 +228,7 @@ impl Deployment<'_> {
         let speculation = AuthoredSpeculation::read(block, self.backend)
             .map_err(|error| error.within("speculation"))?;
         let kind = &speculation.scheme.kind;
-        for (names, code) in [
-            (&DEPTHS[..], E_DEPTH_CONFLICT),
-            (&RATES, E_ACCEPT_INVALID),
-            (&MEANS, E_ACCEPT_INVALID),
-            (&SEEDS, E_LAUNCH_FIELD),
-        ] {
-            for name in names {
-                let zero = code == E_DEPTH_CONFLICT && kind == "mtp";
-                match engine.remove(*name) {
-                    None | Some(Value::Null) => {}
-                    Some(value) if zero && value == 0 => {}
-                    Some(value) => {
-                        let message = format!("{value}, beside speculation: leave {name} out");
-                        return Err(Error::launch(code, *name, message));
-                    }
-                }
-            }
-        }
+        nextn::exclude(engine, kind)?;
         if speculation.depth == 0 {
             return Ok(());
         }
@@ -294,14 +262,14 @@ impl Deployment<'_> {
             }
             engine.insert("aic_nextn".to_owned(), speculation.depth.into());
         }
-        engine.insert(RATES[0].to_owned(), speculation.acceptance.to_string().into());
-        engine.insert(SEEDS[0].to_owned(), speculation.seed.into());
+        engine.insert(nextn::RATES[0].to_owned(), speculation.acceptance.to_string().into());
+        engine.insert(nextn::SEEDS[0].to_owned(), speculation.seed.into());
         Ok(())
     }
 }
 
 /// Whether a value is this name, in any case.
-fn says(value: &Value, name: &str) -> bool {
+pub(super) fn says(value: &Value, name: &str) -> bool {
     value.as_str().is_some_and(|text| text.eq_ignore_ascii_case(name))
 }
 
@@ -330,57 +298,4 @@ fn performance_configs(engine: &mut Map<String, Value>) -> Vec<(&'static str, &m
         }
     }
     configs
-}
-
-/// Brings the older spellings of a depth and its acceptance together.
-fn settle_older_depth(engine: &mut Map<String, Value>) -> Result<()> {
-    let mut depth: Option<(&str, Value)> = None;
-    for name in DEPTHS {
-        let Some(value) = engine.remove(name).filter(|value| !value.is_null()) else {
-            continue;
-        };
-        match &depth {
-            Some((other, before)) if *before != value => {
-                let message = format!("{value}, but {other} is {before}: give one of them");
-                return Err(Error::launch(E_DEPTH_CONFLICT, name, message));
-            }
-            _ => depth = Some((name, value)),
-        }
-    }
-    let depth = depth.filter(|(_, value)| *value != 0);
-    for name in RATES {
-        if let Some(Value::Array(rates)) = engine.get(name) {
-            let text: Vec<_> = rates.iter().map(Value::to_string).collect();
-            engine.insert(name.to_owned(), text.join(",").into());
-        }
-    }
-    for name in MEANS {
-        let Some(value) = engine.remove(name).filter(|value| !value.is_null()) else {
-            continue;
-        };
-        let rates =
-            RATES.into_iter().find(|rates| engine.get(*rates).is_some_and(|v| !v.is_null()));
-        if let Some(rates) = rates {
-            let message = format!("{value}, beside {rates}: give one of them");
-            return Err(Error::launch(E_ACCEPT_INVALID, name, message));
-        }
-        let Some((_, levels)) = &depth else {
-            let message = format!("{value}, but no tokens are drafted");
-            return Err(Error::launch(E_ENGINE, name, message));
-        };
-        // A depth that is none of an engine is refused with the other options.
-        if let Some(levels) = levels.as_u64().and_then(|levels| u32::try_from(levels).ok()) {
-            let mean = value.as_f64().unwrap_or(f64::NAN);
-            let rates = AcceptanceRates::from_mean_accepted(mean, levels)
-                .map_err(|error| error.within(name))?;
-            engine.insert(RATES[0].to_owned(), rates.to_string().into());
-        }
-    }
-    let accepted = RATES.iter().any(|name| engine.get(*name).is_some_and(|rates| !rates.is_null()));
-    if depth.as_ref().is_some_and(|(name, _)| *name == NEXTN) && !accepted {
-        let message = format!("absent: {NEXTN} needs it, from 0 to {NEXTN}");
-        return Err(Error::launch(E_ACCEPT_MISSING, "nextn_accepted", message));
-    }
-    engine.extend(depth.map(|(_, depth)| (DEPTHS[0].to_owned(), depth)));
-    Ok(())
 }

@@ -18,6 +18,7 @@ pub mod engines;
 mod legacy;
 mod materialize;
 mod metadata;
+mod nextn;
 mod report;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ pub use engine::{EngineConfig, KvTransferTimingMode, PreemptionMode};
 pub use legacy::canonical_launch;
 pub use materialize::{canonical_performance_config, materialize_engine_launch_config};
 pub use metadata::{SpeculationMetadata, speculation_report_metadata};
+pub use nextn::normalize_speculation_engine_args;
 pub use report::{LaunchReport, SCHEMA, resolve_launch};
 pub use timing::{ExternalConfig, TimingModel};
 

@@ -44,7 +44,9 @@ mod tests;
 pub use acceptance::{AcceptanceRates, DEFAULT_ACCEPTANCE, decode_rows};
 pub use backend::Backend;
 pub use draft::{Draft, MAX_REPLAY_DEPTH, Source};
-pub use registry::{SpeculationScheme, register_scheme, scheme_names, unregister_scheme};
+pub use registry::{
+    SpeculationScheme, register_scheme, scheme_backends, scheme_names, unregister_scheme,
+};
 
 use crate::codes::{E_BACKEND, E_KIND, E_PARAM};
 use crate::config::SpeculationConfig;

@@ -68,6 +68,14 @@ pub fn scheme_names() -> Vec<String> {
     builtin.chain(registered.keys().cloned()).collect()
 }
 
+/// Backends on which a launch can use the scheme of this name.
+///
+/// # Errors
+/// `E_KIND` for a scheme that is not known.
+pub fn scheme_backends(kind: &str) -> Result<Vec<Backend>> {
+    with_scheme(kind, |scheme| scheme.backends().to_vec())
+}
+
 /// Asks the scheme of this name.
 pub(super) fn with_scheme<T>(
     kind: &str,

@@ -28,6 +28,13 @@ pub enum EngineOptions {
 }
 
 impl EngineOptions {
+    /// Options from JSON text, as [`from_value`](Self::from_value).
+    pub fn from_json(text: &[u8]) -> Result<Self> {
+        let value =
+            from_json(text).map_err(|error| fault(E_PARAM, &error.path(), error.message()))?;
+        Self::from_value(value)
+    }
+
     /// Options from JSON: a list of arguments, a command line, or an object.
     pub fn from_value(value: Value) -> Result<Self> {
         match value {

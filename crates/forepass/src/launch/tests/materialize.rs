@@ -155,6 +155,17 @@ fn options_that_contradict_the_deployment_or_each_other_are_refused() {
             E_RANGE,
             "speculation.num_speculative_tokens",
         ),
+        // What a number that is not finite becomes on its way here.
+        (
+            json!({"speculation": mtp(json!({"expected_accepted_tokens": "NaN"}))}),
+            E_ACCEPT_INVALID,
+            "speculation.expected_accepted_tokens",
+        ),
+        (
+            json!({"speculation": mtp(json!({"acceptance_rates": [1, "NaN"]}))}),
+            E_ACCEPT_INVALID,
+            "speculation.acceptance_rates[1]",
+        ),
         (json!({"speculation": accepted(), "aic_nextn": 3}), E_DEPTH_CONFLICT, "aic_nextn"),
         (
             json!({"speculation": accepted(), "aic_nextn_accept_rates": "1"}),
