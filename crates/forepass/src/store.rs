@@ -21,10 +21,11 @@ pub struct Store {
 
 /// What learns from the observations kept.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "the line is in use on every row")]
 enum Fit {
     /// The line, and the spline that it gates.
     LeastSquares(LinearFit, Option<SplineFit>),
-    /// Robust models, and the choice among them; boxed so that other stores stay small.
+    /// Robust models, and the choice among them.
     Adaptive(Box<Adaptive>),
 }
 
@@ -198,7 +199,7 @@ impl Store {
         let (line, is_stale) = self.line();
         let (rebuilds, spline, adaptive) = match &self.fit {
             Fit::LeastSquares(linear, spline) => {
-                (linear.rebuilds(), spline.as_ref().map(|spline| spline.diagnostics()), None)
+                (linear.rebuilds(), spline.as_ref().map(SplineFit::diagnostics), None)
             }
             Fit::Adaptive(adaptive) => (Rebuilds::default(), None, Some(adaptive.diagnostics())),
         };

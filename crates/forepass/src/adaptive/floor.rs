@@ -14,7 +14,7 @@ pub(super) struct Floor {
 
 impl Floor {
     /// The floor, where it is above the forecast and has not lately been wrong to be.
-    pub(super) fn under(&self, forecast_ms: f64, floor_ms: Option<f64>) -> Option<f64> {
+    pub(super) fn under(self, forecast_ms: f64, floor_ms: Option<f64>) -> Option<f64> {
         floor_ms.filter(|&floor| self.excess <= 0.0 && floor > forecast_ms)
     }
 

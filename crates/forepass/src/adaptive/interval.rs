@@ -36,6 +36,9 @@ impl Default for Conformal {
     }
 }
 
+/// Share of a row by which a tail may fall short of a whole number of rows: rounding.
+const ROUNDING: f64 = 1e-9;
+
 /// The share of latencies beyond each end of an interval.
 fn tail(level: f64) -> f64 {
     0.5 * (1.0 - level)
@@ -83,7 +86,7 @@ impl Conformal {
     }
 
     fn is_calibrated(&self, level: f64) -> bool {
-        tail(level) * (self.len() + 1) as f64 >= 1.0
+        tail(level) * (self.len() + 1) as f64 >= 1.0 - ROUNDING
     }
 
     /// The tails of any level: its own, stretched as those of the corrected levels around it are.
@@ -103,7 +106,8 @@ impl Conformal {
         let last = self.len().saturating_sub(1);
         let beyond = |tail: f64| 1.0 + (-tail).max(0.0) * (self.len() + 1) as f64;
         let rank = |tail: f64| {
-            let rank = (tail.clamp(0.0, 0.5) * (self.len() + 1) as f64).floor() as usize;
+            let rows = tail.clamp(0.0, 0.5) * (self.len() + 1) as f64;
+            let rank = (rows + ROUNDING).floor() as usize;
             rank.saturating_sub(1).min(last)
         };
         let at = |index: usize| self.sorted.get(index).copied().unwrap_or(1.0);
@@ -149,7 +153,7 @@ mod tests {
     fn coverage_comes_to_the_level_under_drift_and_growing_noise() {
         // Latencies drift by a half and scatter ever more; the forecast knows nothing of it.
         let mut conformal = Conformal::default();
-        let (mut inside, mut asked) = ([0.0; 3], 0.0);
+        let (mut inside, mut asked) = ([0.0_f64; 3], 0.0_f64);
         let mut state = 1_u64;
         for step in 0..6000_u32 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);

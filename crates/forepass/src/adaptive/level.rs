@@ -27,7 +27,7 @@ pub(super) struct Newest<const MODELS: usize> {
 struct Shares {
     /// In the order of the ring.
     arrived: [f64; NEWEST],
-    /// The same, descending.
+    /// The same, descending; zero where there is none yet.
     sorted: [f64; NEWEST],
 }
 
@@ -36,7 +36,7 @@ impl<const MODELS: usize> Default for Newest<MODELS> {
         let none = Observation { features: [0.0; FEATURES], latency_ms: 0.0 };
         Self {
             observations: [none; NEWEST],
-            shares: [Shares { arrived: [1.0; NEWEST], sorted: [1.0; NEWEST] }; MODELS],
+            shares: [Shares { arrived: [1.0; NEWEST], sorted: [0.0; NEWEST] }; MODELS],
             count: 0,
             next: 0,
             factors: [[1.0; WINDOWS.len()]; MODELS],
@@ -75,8 +75,9 @@ impl<const MODELS: usize> Newest<MODELS> {
             }
         }
         for shares in &mut self.shares {
-            shares.sorted = shares.arrived;
-            shares.sorted[..self.count].sort_unstable_by(|a, b| b.total_cmp(a));
+            let sorted = &mut shares.sorted[..self.count];
+            sorted.copy_from_slice(&shares.arrived[..self.count]);
+            sorted.sort_unstable_by(|a, b| b.total_cmp(a));
         }
         self.measure();
     }

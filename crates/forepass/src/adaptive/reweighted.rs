@@ -72,14 +72,14 @@ impl Refitter {
     pub(super) fn line(&mut self, params: &LinearParams) -> Result<LinearModel, Unready> {
         self.line_rows.clear();
         self.line_rows.extend(self.rows.iter().map(Observation::row));
-        self.weigh(None::<fn(&Observation) -> f64>);
+        self.weigh(None);
         let fit = |this: &Self| {
             let statistics = Centred::of(&this.line_rows, &this.weights);
             linear::fit(&statistics, params).0.map(|line| from_zero(line, &statistics, params))
         };
         let mut line = fit(self)?;
         for _ in 0..self.iterations() {
-            self.weigh(Some(|row: &Observation| line.value(&row.features)));
+            self.weigh(Some(&|row: &Observation| line.value(&row.features)));
             line = fit(self)?;
         }
         Ok(line)
@@ -92,7 +92,7 @@ impl Refitter {
         knots_per_axis: usize,
         previous: Option<&Basis>,
     ) -> Option<Basis> {
-        self.weigh(Some(|row: &Observation| start(&row.features)));
+        self.weigh(Some(&|row: &Observation| start(&row.features)));
         let (rows, weights) = (self.rows.iter(), &self.weights);
         find_weighted_knots::<SEGMENTS, COLUMNS>(
             &mut self.search,
@@ -107,13 +107,13 @@ impl Refitter {
     pub(super) fn spline(&mut self, basis: &Basis) -> Option<SplineModel> {
         self.spline_rows.clear();
         self.spline_rows.extend(self.rows.iter().map(|row| row_at(basis, row)));
-        self.weigh(None::<fn(&Observation) -> f64>);
+        self.weigh(None);
         let fit = |this: &Self, likely| {
             fit_weighted(&this.spline_rows, &this.weights, basis, likely)
         };
         let (mut spline, mut used) = fit(self, self.used)?;
         for _ in 0..self.iterations() {
-            self.weigh(Some(|row: &Observation| spline.value(&row.features)));
+            self.weigh(Some(&|row: &Observation| spline.value(&row.features)));
             (spline, used) = fit(self, used)?;
         }
         self.used = used;
@@ -128,13 +128,13 @@ impl Refitter {
     ///
     /// A relative error is one of the larger of latency and forecast, so that it stays within -1
     /// and 1: neither a spike nor a reading near zero can be off by more.
-    fn weigh(&mut self, model: Option<impl Fn(&Observation) -> f64>) {
+    fn weigh(&mut self, model: Option<&dyn Fn(&Observation) -> f64>) {
         let Weighting { relative, huber } = self.weighting;
         self.errors.clear();
         self.weights.clear();
         for row in &self.rows {
             let latency = row.latency_ms;
-            let value = model.as_ref().filter(|_| huber.is_some()).map(|model| model(row));
+            let value = model.filter(|_| huber.is_some()).map(|model| model(row));
             let scale = if relative { value.unwrap_or(latency).max(latency) } else { 1.0 };
             self.weights.push(scale);
             self.errors.push(value.map_or(0.0, |value| ((value - latency) / scale).abs()));
@@ -145,7 +145,7 @@ impl Refitter {
             let share = least / *weight;
             *weight = share * share;
         }
-        if let (Some(huber), Some(_)) = (huber, &model) {
+        if let (Some(huber), Some(_)) = (huber, model) {
             let bound = huber * self.deviation();
             for (weight, error) in self.weights.iter_mut().zip(&self.errors) {
                 if *error > bound {
