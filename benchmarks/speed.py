@@ -57,11 +57,11 @@ def rust_benchmark(name: str, *arguments: str) -> dict[str, Any]:
 
 
 def spline_updates() -> dict[str, Any]:
-    """(e) The spline against the line over all recordings at hand, and its search."""
+    """(e) Spline and adaptive fit against the line over all recordings, and a knot search."""
     folder = recordings()
     traces = [] if folder is None else sorted(folder.glob("*/*.gz"))
     document = rust_benchmark("spline", *map(str, traces))
-    for fit in ("spline", "spline_periodic"):
+    for fit in ("spline", "spline_periodic", "auto"):
         ratios = [trace[f"{fit}_over_linear"] for trace in document["traces"]]
         if ratios:
             document[f"median_{fit}_over_linear"] = statistics.median(ratios)
