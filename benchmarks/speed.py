@@ -56,7 +56,7 @@ def rust_benchmark(name: str, *arguments: str) -> dict[str, Any]:
     return document
 
 
-def spline_updates() -> dict[str, Any]:
+def fit_updates() -> dict[str, Any]:
     """(e) Spline and adaptive fit against the line over all recordings, and a knot search."""
     folder = recordings()
     traces = [] if folder is None else sorted(folder.glob("*/*.gz"))
@@ -156,13 +156,14 @@ def main() -> None:
         **provenance(COMMAND, [Path(forepass.sample_path())]),
         "results": {
             "recursive_update_against_batch_refit": rust_benchmark("recursive"),
-            "spline_against_linear": spline_updates(),
+            "fits_against_linear": fit_updates(),
             "python_predict_and_observe_against_peer": {
                 "peer": "aiconfigurator 0.12.0 RustForwardPassPerfModel.from_regression({})",
                 **calls,
             },
             "predict_batch_row_against_peer_call": batch_rows(records, peer_us),
             "replay_against_python_loop": whole_replay(),
+            "launch_resolution": rust_benchmark("launch"),
         },
     }
     print(json.dumps(document["results"], indent=1))
