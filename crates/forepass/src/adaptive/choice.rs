@@ -6,6 +6,10 @@ const MEMORY: f64 = 0.95;
 /// How strongly errors count against a forecast.
 const RATE: f64 = 2.0;
 
+/// Share of the weight by which a half may fall short: the weights of two models often pair up, and
+/// rounding must not decide between forecasts that are far apart.
+const TIE: f64 = 1e-12;
+
 /// Keeps the errors of `N` forecasts and picks their weighted median.
 ///
 /// An error is relative, and at most 1: a spike that all of them miss teaches nothing. Let `L(i)`
@@ -48,7 +52,7 @@ impl<const N: usize> Choice<N> {
 
     /// The forecast with half of the weight on either side.
     pub(super) fn pick(&self, forecasts: &[f64; N]) -> usize {
-        let half = 0.5 * self.weights.iter().sum::<f64>();
+        let half = (0.5 - TIE) * self.weights.iter().sum::<f64>();
         let mut picked = None;
         for i in (0..N).filter(|&i| self.admitted[i]) {
             let value = forecasts[i];
