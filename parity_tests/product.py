@@ -6,6 +6,7 @@ import csv
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from oracle.replay import ReplayedRow
 
@@ -23,11 +24,28 @@ class ProductRow:
     reason: str
 
 
+AUTO = "auto"
+
+
+def named(fit: str) -> str | tuple[str, dict[str, Any]]:
+    """The fit as the product's replay takes it: the adaptive one has no short name."""
+    if fit != AUTO:
+        return fit
+    return fit, {
+        "model": "model",
+        "system": "system",
+        "backend": "vllm",
+        "worker_type": "aggregated",
+        "estimation_mode": "fpm_regression",
+        "estimator_config": {"fpm_regression": {"fit": {"kind": fit}}},
+    }
+
+
 def product_rows(recording: Path, predictions: Path, fit: str) -> dict[int, ProductRow]:
     """Replay a recording with the product; its scored iterations by row number."""
     import forepass
 
-    forepass.replay(str(recording), fits=[fit], baselines=False, predictions=str(predictions))
+    forepass.replay(str(recording), fits=[named(fit)], baselines=False, predictions=str(predictions))
     rows: dict[int, ProductRow] = {}
     with predictions.open(newline="") as lines:
         for line in csv.DictReader(lines):

@@ -1,0 +1,208 @@
+"""The adaptive fit of one kind of iteration: two robust models, each at four levels, and the choice among the eight."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .knots import search_knots
+from .linear import CONSTANT_LOAD, COLD, FLOOR_MS, NO_LOAD_SIGNAL
+from .nonnegative import Array
+from .robust import Line, robust_line, robust_spline, spline_heights_ms, weights_after
+from .spline import REAL, Epoch, SplineFit
+from .spread import SpreadRetention
+from .store import Forecast
+
+LINE, SPLINE = "linear", "spline"
+STALE = "stale"
+KNOTS_PER_AXIS = 3
+ROWS_FOR_SPLINE = 32
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Everything that the method fixes and a test may want to perturb."""
+
+    huber: float = 0.7
+    windows: tuple[int, ...] = (2, 8, 32)
+    discount: float = 0.95
+    rate: float = 2.0
+    floor_discount: float = 0.97
+    refit_divisor: int = 8
+    search_divisor: int = 4
+    recent: int = 32
+
+
+METHOD = Constants()
+
+
+def first_to_reach_half(values: Sequence[float], weights: Sequence[float]) -> int:
+    """Place of the least value at or below which half of the weight lies; of equal values, the first counts."""
+    order = sorted(range(len(values)), key=lambda place: (values[place], place))
+    half = sum(weights[place] for place in order) / 2.0
+    reached = 0.0
+    for place in order:
+        reached += weights[place]
+        if reached >= half:
+            return place
+    return order[-1]
+
+
+def clamp(value: int, least: int, greatest: int) -> int:
+    """The value, or the bound that it lies beyond."""
+    return min(max(value, least), greatest)
+
+
+@dataclass(frozen=True)
+class Offers:
+    """The eight forecasts in ms, their weights, and the place of the one that is served."""
+
+    values_ms: tuple[float, ...]
+    weights: tuple[float, ...]
+    served: int
+
+
+class AdaptiveStore:
+    """Rows of one kind with all that the adaptive fit makes of them."""
+
+    def __init__(self, constants: Constants = METHOD, min_observations: int = 5) -> None:
+        self.constants = constants
+        self.min_observations = min_observations
+        self.retention = SpreadRetention(recent=constants.recent)
+        self.line: Line | None = None
+        self.reason: str | None = COLD
+        self.stale = False
+        self.spline: SplineFit | None = None
+        self.epoch: Epoch | None = None
+        self.knot_searches = 0
+        self.closest_choices: list[float] = []
+        self.last_search = 0
+        self.next_refit = 1
+        self.newest: list[tuple[tuple[float, ...], float]] = []
+        self.losses = [0.0] * (2 * (1 + len(constants.windows)))
+        # What follows from the state above is worked out once between two rows.
+        self._levels: list[float] | None = None
+        self._offers: dict[tuple[float, ...], Offers] = {}
+
+    # --- the models ---------------------------------------------------------------------------------------------
+
+    def line_ms(self, features: Array) -> Array:
+        """Values of the line in ms at rows of features."""
+        assert self.line is not None
+        return np.maximum(self.line.heights_ms(features), REAL(FLOOR_MS))
+
+    def spline_ms(self, features: Array) -> Array:
+        """Values of the spline in ms at rows of features, followed outside of the box as the line goes."""
+        if self.spline is None:
+            return self.line_ms(features)
+        kept = np.array([row.features for row in self.retention.rows], REAL)
+        inside = np.clip(features, kept.min(axis=0), kept.max(axis=0))
+        values = np.maximum(spline_heights_ms(self.spline, inside), REAL(FLOOR_MS))
+        away = np.any(inside != features, axis=1)
+        values[away] *= self.line_ms(features[away]) / self.line_ms(inside[away])
+        return np.maximum(values, REAL(FLOOR_MS))
+
+    # --- forecasts ----------------------------------------------------------------------------------------------
+
+    def offers(self, features: Sequence[float]) -> Offers | None:
+        """The forecasts for a load in the features' units, or None without a line."""
+        if self.line is None:
+            return None
+        key = tuple(features)
+        if key not in self._offers:
+            levels = self.levels()
+            each = len(levels) // 2
+            load = np.array([features], REAL)
+            values = [float(self.line_ms(load)[0]) * level for level in levels[:each]]
+            values += [float(self.spline_ms(load)[0]) * level for level in levels[each:]]
+            least = min(self.losses)
+            rate = self.constants.rate * self.constants.discount
+            weights = [math.exp(-rate * (loss - least)) for loss in self.losses]
+            self._offers[key] = Offers(tuple(values), tuple(weights), first_to_reach_half(values, weights))
+        return self._offers[key]
+
+    def levels(self) -> list[float]:
+        """By how much each forecast scales its model: 1, then the level of each window, line before spline."""
+        if self._levels is None:
+            self._levels = []
+            loads = np.array([load for load, _ in self.newest], REAL)
+            for model in (self.line_ms, self.spline_ms):
+                modelled = [float(value) for value in model(loads)] if self.newest else []
+                self._levels += [1.0, *(self._level(modelled, window) for window in self.constants.windows)]
+        return self._levels
+
+    def _level(self, modelled_ms: Sequence[float], window: int) -> float:
+        """The level of the newest rows, as many as the window holds."""
+        pairs = list(zip(modelled_ms, (latency for _, latency in self.newest), strict=True))[-window:]
+        if not pairs:
+            return 1.0
+        ratios = [latency / model for model, latency in pairs]
+        return ratios[first_to_reach_half(ratios, [model / latency for model, latency in pairs])]
+
+    def forecast(self, features: Sequence[float]) -> Forecast:
+        """Answer for a load in the features' units."""
+        offers = self.offers(features)
+        if offers is None:
+            return Forecast(None, None, self.reason)
+        value = max(offers.values_ms[offers.served], FLOOR_MS)
+        by_line = offers.served < len(offers.values_ms) // 2 or self.spline is None
+        return Forecast(value, LINE if by_line else SPLINE, None)
+
+    # --- learning -----------------------------------------------------------------------------------------------
+
+    def learn(self, features: Sequence[float], target_ms: float) -> None:
+        """Judge what was offered, keep the row, and refit where it is time."""
+        offers = self.offers(features)
+        if offers is not None:
+            for i, value_ms in enumerate(offers.values_ms):
+                error = min(1.0, abs(value_ms - target_ms) / target_ms)
+                self.losses[i] = self.constants.discount * self.losses[i] + error
+            self.newest = [*self.newest, (tuple(features), target_ms)][-max(self.constants.windows) :]
+        self.retention.insert(features, target_ms)
+        self._levels = None
+        self._offers.clear()
+        accepted = self.retention.accepted
+        if accepted >= self.next_refit and len(self.retention.rows) >= self.min_observations:
+            self.next_refit = accepted + clamp(accepted // self.constants.refit_divisor, 1, 64)
+            self._refit()
+
+    def _refit(self) -> None:
+        rows = self.retention.rows
+        table = np.array([row.features for row in rows], REAL)
+        targets_ms = np.array([row.target_ms for row in rows], REAL)
+        line = robust_line(table, targets_ms, self.constants.huber)
+        if isinstance(line, Line):
+            self.line, self.reason, self.stale = line, None, False
+        elif line == NO_LOAD_SIGNAL and self.line is not None:
+            self.stale = True
+        else:
+            self.line, self.reason = None, line
+        if len(rows) >= ROWS_FOR_SPLINE:
+            self._refit_spline(table, targets_ms)
+
+    def _refit_spline(self, table: Array, targets_ms: Array) -> None:
+        accepted = self.retention.accepted
+        wait = clamp(self.last_search // self.constants.search_divisor, 1, 512)
+        if self.epoch is None or accepted - self.last_search >= wait:
+            start = None if self.epoch is None else robust_spline(table, targets_ms, self.epoch, self.constants.huber)
+            if start is not None:
+                heights = spline_heights_ms(start, table)
+            elif self.line is not None:
+                heights = self.line.heights_ms(table)
+            else:
+                self.spline = None
+                return
+            weights = weights_after(heights, targets_ms, self.constants.huber)
+            search = search_knots(table, targets_ms, KNOTS_PER_AXIS, self.epoch, weights)
+            self.last_search = accepted
+            self.knot_searches += 1
+            if search.fit is not None:
+                self.epoch = search.epoch
+            if search.closest is not None:
+                self.closest_choices.append(search.closest)
+        self.spline = (
+            None if self.epoch is None else robust_spline(table, targets_ms, self.epoch, self.constants.huber)
+        )
