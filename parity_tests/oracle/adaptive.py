@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,7 +16,8 @@ from .spline import REAL, Epoch, SplineFit
 from .spread import SpreadRetention
 from .store import Forecast
 
-LINE, SPLINE = "linear", "spline"
+SOURCES = (("robust_linear", "tracked_linear"), ("robust_spline", "tracked_spline"))
+"""Of the line and the spline, each as it is and at a level."""
 STALE = "stale"
 KNOTS_PER_AXIS = 3
 ROWS_FOR_SPLINE = 32
@@ -51,6 +52,14 @@ def first_to_reach_half(values: Sequence[float], weights: Sequence[float]) -> in
     return order[-1]
 
 
+def level_of(pairs: Sequence[tuple[float, float]]) -> float:
+    """The level of latencies over what a model gives for them, both in ms; 1 without any."""
+    if not pairs:
+        return 1.0
+    ratios = [latency / model for latency, model in pairs]
+    return ratios[first_to_reach_half(ratios, [model / latency for latency, model in pairs])]
+
+
 def clamp(value: int, least: int, greatest: int) -> int:
     """The value, or the bound that it lies beyond."""
     return min(max(value, least), greatest)
@@ -63,6 +72,15 @@ class Offers:
     values_ms: tuple[float, ...]
     weights: tuple[float, ...]
     served: int
+
+
+@dataclass(frozen=True)
+class Newest:
+    """One of the newest rows, and what both models give for it, in ms."""
+
+    features: tuple[float, ...]
+    latency_ms: float
+    modelled_ms: tuple[float, float]
 
 
 class AdaptiveStore:
@@ -81,7 +99,7 @@ class AdaptiveStore:
         self.closest_choices: list[float] = []
         self.last_search = 0
         self.next_refit = 1
-        self.newest: list[tuple[tuple[float, ...], float]] = []
+        self.newest: list[Newest] = []
         self.losses = [0.0] * (2 * (1 + len(constants.windows)))
         # What follows from the state above is worked out once between two rows.
         self._levels: list[float] | None = None
@@ -115,9 +133,8 @@ class AdaptiveStore:
         if key not in self._offers:
             levels = self.levels()
             each = len(levels) // 2
-            load = np.array([features], REAL)
-            values = [float(self.line_ms(load)[0]) * level for level in levels[:each]]
-            values += [float(self.spline_ms(load)[0]) * level for level in levels[each:]]
+            by_line, by_spline = self.modelled_ms(features)
+            values = [by_line * level for level in levels[:each]] + [by_spline * level for level in levels[each:]]
             least = min(self.losses)
             rate = self.constants.rate * self.constants.discount
             weights = [math.exp(-rate * (loss - least)) for loss in self.losses]
@@ -128,19 +145,15 @@ class AdaptiveStore:
         """By how much each forecast scales its model: 1, then the level of each window, line before spline."""
         if self._levels is None:
             self._levels = []
-            loads = np.array([load for load, _ in self.newest], REAL)
-            for model in (self.line_ms, self.spline_ms):
-                modelled = [float(value) for value in model(loads)] if self.newest else []
-                self._levels += [1.0, *(self._level(modelled, window) for window in self.constants.windows)]
+            for model in (0, 1):
+                pairs = [(row.latency_ms, row.modelled_ms[model]) for row in self.newest]
+                self._levels += [1.0, *(level_of(pairs[-window:]) for window in self.constants.windows)]
         return self._levels
 
-    def _level(self, modelled_ms: Sequence[float], window: int) -> float:
-        """The level of the newest rows, as many as the window holds."""
-        pairs = list(zip(modelled_ms, (latency for _, latency in self.newest), strict=True))[-window:]
-        if not pairs:
-            return 1.0
-        ratios = [latency / model for model, latency in pairs]
-        return ratios[first_to_reach_half(ratios, [model / latency for model, latency in pairs])]
+    def modelled_ms(self, features: Sequence[float]) -> tuple[float, float]:
+        """What the line and the spline give for a load, as they are."""
+        load = np.array([features], REAL)
+        return float(self.line_ms(load)[0]), float(self.spline_ms(load)[0])
 
     def forecast(self, features: Sequence[float]) -> Forecast:
         """Answer for a load in the features' units."""
@@ -148,8 +161,9 @@ class AdaptiveStore:
         if offers is None:
             return Forecast(None, None, self.reason)
         value = max(offers.values_ms[offers.served], FLOOR_MS)
-        by_line = offers.served < len(offers.values_ms) // 2 or self.spline is None
-        return Forecast(value, LINE if by_line else SPLINE, None)
+        model, level = divmod(offers.served, len(offers.values_ms) // 2)
+        by_spline = model == 1 and self.spline is not None
+        return Forecast(value, SOURCES[by_spline][level > 0], None)
 
     # --- learning -----------------------------------------------------------------------------------------------
 
@@ -160,7 +174,8 @@ class AdaptiveStore:
             for i, value_ms in enumerate(offers.values_ms):
                 error = min(1.0, abs(value_ms - target_ms) / target_ms)
                 self.losses[i] = self.constants.discount * self.losses[i] + error
-            self.newest = [*self.newest, (tuple(features), target_ms)][-max(self.constants.windows) :]
+            row = Newest(tuple(features), target_ms, self.modelled_ms(features))
+            self.newest = [*self.newest, row][-max(self.constants.windows) :]
         self.retention.insert(features, target_ms)
         self._levels = None
         self._offers.clear()
@@ -182,6 +197,8 @@ class AdaptiveStore:
             self.line, self.reason = None, line
         if len(rows) >= ROWS_FOR_SPLINE:
             self._refit_spline(table, targets_ms)
+        if self.line is not None:
+            self.newest = [replace(row, modelled_ms=self.modelled_ms(row.features)) for row in self.newest]
 
     def _refit_spline(self, table: Array, targets_ms: Array) -> None:
         accepted = self.retention.accepted

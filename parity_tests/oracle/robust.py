@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,14 +91,15 @@ def fit_line(features: Array, targets_ms: Array, weights: Array) -> Line | str:
 def robust_line(features: Array, targets_ms: Array, huber: float) -> Line | str:
     """The line after four rounds, or a reason against one."""
     weights = first_weights(targets_ms)
-    for last in (False,) * (ROUNDS - 1) + (True,):
+    line: Line | str = CONSTANT_LOAD
+    for _ in range(ROUNDS):
         line = fit_line(features, targets_ms, weights)
         if isinstance(line, str):
             return line
-        if last:
-            return line if line.ready else NO_LOAD_SIGNAL
+        if not line.ready:
+            return NO_LOAD_SIGNAL
         weights = weights_after(line.heights_ms(features), targets_ms, huber)
-    raise AssertionError("there is a last round")
+    return line
 
 
 def spline_heights_ms(fit: SplineFit, features: Array) -> Array:
@@ -120,5 +120,3 @@ def robust_spline(features: Array, targets_ms: Array, epoch: Epoch, huber: float
             return None
     return fit if fit is not None and fit.ready else None
 
-
-Heights = Callable[[Array], Array]
