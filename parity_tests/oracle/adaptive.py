@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 
@@ -41,13 +42,17 @@ METHOD = Constants()
 
 
 def first_to_reach_half(values: Sequence[float], weights: Sequence[float]) -> int:
-    """Place of the least value at or below which half of the weight lies; of equal values, the first counts."""
+    """Place of the least value at or below which half of the weight lies; of equal values, the first counts.
+
+    The sums are exact: with the line's forecasts and the spline's weighing alike, half is often reached exactly.
+    """
     order = sorted(range(len(values)), key=lambda place: (values[place], place))
-    half = sum(weights[place] for place in order) / 2.0
-    reached = 0.0
+    exact = [Fraction(weight) for weight in weights]
+    total = sum(exact)
+    reached = Fraction(0)
     for place in order:
-        reached += weights[place]
-        if reached >= half:
+        reached += exact[place]
+        if 2 * reached >= total:
             return place
     return order[-1]
 
@@ -203,7 +208,7 @@ class AdaptiveStore:
     def _refit_spline(self, table: Array, targets_ms: Array) -> None:
         accepted = self.retention.accepted
         wait = clamp(self.last_search // self.constants.search_divisor, 1, 512)
-        if self.epoch is None or accepted - self.last_search >= wait:
+        if self.last_search == 0 or accepted - self.last_search >= wait:
             start = None if self.epoch is None else robust_spline(table, targets_ms, self.epoch, self.constants.huber)
             if start is not None:
                 heights = spline_heights_ms(start, table)
@@ -216,10 +221,11 @@ class AdaptiveStore:
             search = search_knots(table, targets_ms, KNOTS_PER_AXIS, self.epoch, weights)
             self.last_search = accepted
             self.knot_searches += 1
-            if search.fit is not None:
-                self.epoch = search.epoch
+            self.epoch = None if search.fit is None else search.epoch
             if search.closest is not None:
                 self.closest_choices.append(search.closest)
         self.spline = (
             None if self.epoch is None else robust_spline(table, targets_ms, self.epoch, self.constants.huber)
         )
+        if self.spline is None:
+            self.epoch = None
