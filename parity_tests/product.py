@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from oracle.record import RankRecord
 from oracle.replay import ReplayedRow
 
 OBSERVED_TOLERANCE = 1e-12
@@ -59,6 +60,24 @@ def product_rows(recording: Path, predictions: Path, fit: str) -> dict[int, Prod
                 reason=line["reason"],
             )
     return rows
+
+
+def message(record: RankRecord, counter: int) -> dict[str, Any]:
+    """The record as the engine publishes it, its time in seconds."""
+    return {
+        "version": record.version,
+        "worker_id": record.worker_id,
+        "dp_rank": 0,
+        "counter_id": counter,
+        "wall_time": record.wall_time_s,
+        "scheduled_requests": {
+            "num_prefill_requests": record.num_prefill_requests,
+            "sum_prefill_tokens": record.sum_prefill_tokens,
+            "sum_prefill_kv_tokens": record.sum_prefill_kv_tokens,
+            "num_decode_requests": record.num_decode_requests,
+            "sum_decode_kv_tokens": record.sum_decode_kv_tokens,
+        },
+    }
 
 
 def close(product: float, expected: float, tolerance: float) -> bool:

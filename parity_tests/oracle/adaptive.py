@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 
 from .knots import search_knots
-from .linear import CONSTANT_LOAD, COLD, FLOOR_MS, NO_LOAD_SIGNAL
+from .linear import COLD, FLOOR_MS, NO_LOAD_SIGNAL
 from .nonnegative import Array
 from .robust import Line, robust_line, robust_spline, spline_heights_ms, weights_after
 from .spline import REAL, Epoch, SplineFit
@@ -20,8 +19,14 @@ from .store import Forecast
 SOURCES = (("robust_linear", "tracked_linear"), ("robust_spline", "tracked_spline"))
 """Of the line and the spline, each as it is and at a level."""
 STALE = "stale"
+EXTRAPOLATING = "extrapolating"
 KNOTS_PER_AXIS = 3
 ROWS_FOR_SPLINE = 32
+
+HALF_TOLERANCE = 1e-12
+"""A share of the weight this close to one half may come out on either side of it in double precision."""
+TIE_TOLERANCE = 1e-9
+"""Forecasts this close, relative to each other, may come out in either order in double precision."""
 
 
 @dataclass(frozen=True)
@@ -41,20 +46,23 @@ class Constants:
 METHOD = Constants()
 
 
+def in_order(values: Sequence[float]) -> list[int]:
+    """Places of the values in ascending order; of equal values, the first comes first."""
+    return sorted(range(len(values)), key=lambda place: (values[place], place))
+
+
+def excess_below(weights: Sequence[float], order: Sequence[int], count: int) -> float:
+    """The weight of the first `count` places in order less that of the others, summed without an error of sign."""
+    return math.fsum([*(weights[place] for place in order[:count]), *(-weights[place] for place in order[count:])])
+
+
 def first_to_reach_half(values: Sequence[float], weights: Sequence[float]) -> int:
     """Place of the least value at or below which half of the weight lies; of equal values, the first counts.
 
     The sums are exact: with the line's forecasts and the spline's weighing alike, half is often reached exactly.
     """
-    order = sorted(range(len(values)), key=lambda place: (values[place], place))
-    exact = [Fraction(weight) for weight in weights]
-    total = sum(exact)
-    reached = Fraction(0)
-    for place in order:
-        reached += exact[place]
-        if 2 * reached >= total:
-            return place
-    return order[-1]
+    order = in_order(values)
+    return next(place for count, place in enumerate(order, 1) if excess_below(weights, order, count) >= 0.0)
 
 
 def level_of(pairs: Sequence[tuple[float, float]]) -> float:
@@ -77,6 +85,42 @@ class Offers:
     values_ms: tuple[float, ...]
     weights: tuple[float, ...]
     served: int
+
+    def near_served(self, half_tolerance: float, tie_tolerance: float) -> list[int]:
+        """Places that rounding could serve, the served one first.
+
+        Those are the forecasts up to which half of the weight lies or begins, to within a share of the weight, and
+        those that differ from one of them by no more than a share of it.
+        """
+        order = in_order(self.values_ms)
+        slack = 2.0 * half_tolerance * sum(self.weights)
+        near = [self.served]
+        near += [
+            place
+            for count, place in enumerate(order)
+            if place != self.served
+            and excess_below(self.weights, order, count) <= slack
+            and excess_below(self.weights, order, count + 1) >= -slack
+        ]
+        near += [
+            place
+            for place, value_ms in enumerate(self.values_ms)
+            if place not in near
+            and any(abs(value_ms - self.values_ms[other]) <= tie_tolerance * value_ms for other in near)
+        ]
+        return near
+
+
+@dataclass(frozen=True)
+class State:
+    """What a store knows between two rows, as far as the product shows it."""
+
+    accepted: int
+    kept: int
+    levels: tuple[float, ...]
+    shares: tuple[float, ...]
+    knot_searches: int
+    knots: list[list[float]] | None
 
 
 @dataclass(frozen=True)
@@ -141,8 +185,7 @@ class AdaptiveStore:
             by_line, by_spline = self.modelled_ms(features)
             values = [by_line * level for level in levels[:each]] + [by_spline * level for level in levels[each:]]
             least = min(self.losses)
-            rate = self.constants.rate * self.constants.discount
-            weights = [math.exp(-rate * (loss - least)) for loss in self.losses]
+            weights = [self._weight(loss - least) for loss in self.losses]
             self._offers[key] = Offers(tuple(values), tuple(weights), first_to_reach_half(values, weights))
         return self._offers[key]
 
@@ -162,13 +205,42 @@ class AdaptiveStore:
 
     def forecast(self, features: Sequence[float]) -> Forecast:
         """Answer for a load in the features' units."""
+        return self.forecasts(features)[0]
+
+    def forecasts(self, features: Sequence[float]) -> list[Forecast]:
+        """The answer for a load and, after it, the others that rounding could lead to."""
         offers = self.offers(features)
         if offers is None:
-            return Forecast(None, None, self.reason)
-        value = max(offers.values_ms[offers.served], FLOOR_MS)
-        model, level = divmod(offers.served, len(offers.values_ms) // 2)
-        by_spline = model == 1 and self.spline is not None
-        return Forecast(value, SOURCES[by_spline][level > 0], None)
+            return [Forecast(None, None, self.reason)]
+        caveat = STALE if self.stale else None if self.box_holds(features) else EXTRAPOLATING
+        answers = []
+        for place in offers.near_served(HALF_TOLERANCE, TIE_TOLERANCE):
+            model, level = divmod(place, len(offers.values_ms) // 2)
+            by_spline = model == 1 and self.spline is not None
+            value_ms = max(offers.values_ms[place], FLOOR_MS)
+            answers.append(Forecast(value_ms, SOURCES[by_spline][level > 0], caveat))
+        return answers
+
+    def box_holds(self, features: Sequence[float]) -> bool:
+        """Whether a load lies within the range of the rows kept on each axis, the ends included."""
+        columns = zip(*(row.features for row in self.retention.rows), strict=True)
+        return all(min(column) <= value <= max(column) for column, value in zip(columns, features, strict=True))
+
+    def state(self) -> State:
+        """What is known now."""
+        least = min(self.losses)
+        weights = [self._weight(loss - least) for loss in self.losses]
+        return State(
+            accepted=self.retention.accepted,
+            kept=len(self.retention.rows),
+            levels=tuple(self.levels()),
+            shares=tuple(weight / sum(weights) for weight in weights),
+            knot_searches=self.knot_searches,
+            knots=None if self.epoch is None else self.epoch.raw_knots(),
+        )
+
+    def _weight(self, excess: float) -> float:
+        return math.exp(-self.constants.rate * self.constants.discount * excess)
 
     # --- learning -----------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice
 
-from .adaptive import METHOD, AdaptiveStore, Constants, Offers
+from .adaptive import METHOD, AdaptiveStore, Constants, State
 from .intervals import Intervals
 from .linear import COLD
 from .record import RankRecord
@@ -37,12 +37,24 @@ def decode_part(record: RankRecord) -> RankRecord:
 
 @dataclass(frozen=True)
 class AdaptiveRow:
-    """A replayed row with the eight forecasts behind it, its interval in ms and the state of its store."""
+    """A replayed row, what rounding could have answered instead, its interval in ms and its store before it."""
 
     replayed: ReplayedRow
-    offers: Offers | None
+    others: list[Forecast]
     interval_ms: tuple[float, float] | None
-    accepted: int
+    state: State
+
+
+def with_floor(own: Forecast, floor: Forecast) -> Forecast:
+    """The forecast of a mixed step, or that of its decode part where it is higher."""
+    if own.value_ms is None or floor.value_ms is None or floor.value_ms <= own.value_ms:
+        return own
+    return Forecast(floor.value_ms, DECODE_FLOOR, own.reason)
+
+
+def error(forecast_ms: float, latency_ms: float) -> float:
+    """How far off a forecast was, relative to the latency and 1 at most."""
+    return min(1.0, abs(forecast_ms - latency_ms) / latency_ms)
 
 
 class AdaptiveForecaster:
@@ -62,39 +74,36 @@ class AdaptiveForecaster:
             self.floor_harm[kind] = 0.0
         return self.stores[kind]
 
-    def floor_ms(self, record: RankRecord, kind: str) -> float | None:
-        """What the decode work of a mixed step costs alone, or None where nothing is known of that."""
+    def floors(self, record: RankRecord, kind: str) -> list[Forecast]:
+        """What the decode work of a mixed step costs alone, as `AdaptiveStore.forecasts`; none where that is unknown."""
         if kind not in (LOCALLY_MIXED, CROSS_RANK) or PURE_DECODE not in self.stores:
-            return None
-        features = features_of([decode_part(record)], ROLE)
-        return self.stores[PURE_DECODE].forecast(features).value_ms
+            return []
+        floors = self.stores[PURE_DECODE].forecasts(features_of([decode_part(record)], ROLE))
+        return [floor for floor in floors if floor.value_ms is not None]
 
-    def forecast(self, record: RankRecord) -> Forecast:
-        """Forecast one iteration that is not idle."""
+    def forecasts(self, record: RankRecord) -> list[Forecast]:
+        """The answer for one iteration that is not idle and, after it, the others that rounding could lead to."""
         kind = kind_of([record])
         if kind not in self.stores:
-            return Forecast(None, None, COLD)
-        own = self.stores[kind].forecast(features_of([record], ROLE))
-        floor_ms = self.floor_ms(record, kind)
-        if own.value_ms is None or floor_ms is None or floor_ms <= own.value_ms or self.floor_harm[kind] > 0.0:
-            return own
-        return Forecast(floor_ms, DECODE_FLOOR, None)
+            return [Forecast(None, None, COLD)]
+        answers = self.stores[kind].forecasts(features_of([record], ROLE))
+        floors = self.floors(record, kind)
+        if not floors or self.floor_harm[kind] > 0.0:
+            return answers
+        return list(dict.fromkeys(with_floor(answer, floor) for answer in answers for floor in floors))
 
     def learn(self, record: RankRecord, latency_ms: float) -> None:
         """Judge the floor and the interval, and learn the row."""
         kind = kind_of([record])
         store = self.store(kind)
         features = features_of([record], ROLE)
-        served, own = self.forecast(record), store.forecast(features)
+        served, own = self.forecasts(record)[0], store.forecast(features)
         if served.value_ms is not None:
             self.intervals[kind].learn(latency_ms / served.value_ms)
         self.floor_harm[kind] *= self.constants.floor_discount
-        floor_ms = self.floor_ms(record, kind)
-        if own.value_ms is not None and floor_ms is not None and floor_ms > own.value_ms:
-            with_floor, without = (
-                min(1.0, abs(value - latency_ms) / latency_ms) for value in (floor_ms, own.value_ms)
-            )
-            self.floor_harm[kind] += with_floor - without
+        for floor in self.floors(record, kind)[:1]:
+            if own.value_ms is not None and floor.value_ms is not None and floor.value_ms > own.value_ms:
+                self.floor_harm[kind] += error(floor.value_ms, latency_ms) - error(own.value_ms, latency_ms)
         store.learn(features, latency_ms)
 
 
@@ -118,7 +127,7 @@ def replay_adaptive(
             continue
         forecaster = forecasters.setdefault(record.worker_id, AdaptiveForecaster(constants))
         store = forecaster.store(kind)
-        forecast = forecaster.forecast(record)
+        forecast, *others = forecaster.forecasts(record)
         interval_ms = None
         if forecast.value_ms is not None and forecaster.intervals[kind].calibrated(INTERVAL_LEVEL):
             low, high = forecaster.intervals[kind].ends(INTERVAL_LEVEL)
@@ -136,6 +145,5 @@ def replay_adaptive(
             source=forecast.source,
             knot_searches=store.knot_searches,
         )
-        offers = store.offers(features_of([record], ROLE))
-        yield AdaptiveRow(replayed, offers, interval_ms, store.retention.accepted)
+        yield AdaptiveRow(replayed, others, interval_ms, store.state())
         forecaster.learn(record, observed_ms)
