@@ -296,8 +296,6 @@ class AdaptiveStore:
             self.epoch = None if search.fit is None else search.epoch
             if search.closest is not None:
                 self.closest_choices.append(search.closest)
-        self.spline = (
-            None if self.epoch is None else robust_spline(table, targets_ms, self.epoch, self.constants.huber)
-        )
+        self.spline = None if self.epoch is None else robust_spline(table, targets_ms, self.epoch, self.constants.huber)
         if self.spline is None:
             self.epoch = None

@@ -75,7 +75,7 @@ class AdaptiveForecaster:
         return self.stores[kind]
 
     def floors(self, record: RankRecord, kind: str) -> list[Forecast]:
-        """What the decode work of a mixed step costs alone, as `AdaptiveStore.forecasts`; none where that is unknown."""
+        """What the decode work of a mixed step costs alone, as `AdaptiveStore.forecasts`; none if unknown."""
         if kind not in (LOCALLY_MIXED, CROSS_RANK) or PURE_DECODE not in self.stores:
             return []
         floors = self.stores[PURE_DECODE].forecasts(features_of([decode_part(record)], ROLE))

@@ -73,10 +73,10 @@ def fit_line(features: Array, targets_ms: Array, weights: Array) -> Line | str:
     varying = lengths / np.sqrt(REAL(rows)) > CONSTANT_SHARE * means
     if not np.any(varying):
         return CONSTANT_LOAD
-    mean_ms = weights @ targets_ms / rows
+    mean_ms = REAL(weights @ targets_ms / rows)
     slopes = np.zeros(features.shape[1], REAL)
     slopes[varying] = nonnegative_least_squares(unit[:, varying], roots * (targets_ms - mean_ms)) / lengths[varying]
-    intercept_ms = mean_ms - slopes @ means
+    intercept_ms = REAL(mean_ms - slopes @ means)
     if intercept_ms < 0.0:
         unit, lengths = unit_columns(roots[:, None] * features)
         used = varying & (lengths > 0.0)
@@ -119,4 +119,3 @@ def robust_spline(features: Array, targets_ms: Array, epoch: Epoch, huber: float
         if fit is None:
             return None
     return fit if fit is not None and fit.ready else None
-
