@@ -154,10 +154,8 @@ pub fn learn(
 ) -> Result<BTreeMap<String, Diagnostics>> {
     let mut reader = TraceReader::open(path, options)?;
     let mut models: BTreeMap<String, ForwardPassModel> = BTreeMap::new();
-    let (mut iteration, mut reported) = (Iteration::default(), 0);
-    while reader.read_into(&mut iteration)? {
-        progress.advance(reader.bytes_read() - reported)?;
-        reported = reader.bytes_read();
+    let mut iteration = Iteration::default();
+    while reader.read_watched(&mut iteration, progress)? {
         let id = iteration.worker_id();
         if !models.contains_key(id) {
             models.insert(id.to_owned(), ForwardPassModel::new(config.clone()));
@@ -182,10 +180,7 @@ fn inspect_one(mut reader: TraceReader, progress: &Progress) -> Result<InputInsp
     let mut workers: BTreeMap<String, Counters> = BTreeMap::new();
     let mut kinds: BTreeMap<WorkloadKind, Values> = BTreeMap::new();
     let mut iteration = Iteration::default();
-    let mut reported = 0;
-    while reader.read_into(&mut iteration)? {
-        progress.advance(reader.bytes_read() - reported)?;
-        reported = reader.bytes_read();
+    while reader.read_watched(&mut iteration, progress)? {
         let ranks = &iteration.ranks;
         if let Some(worker) = workers.get_mut(iteration.worker_id()) {
             worker.count(ranks);

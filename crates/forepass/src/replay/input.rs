@@ -127,11 +127,11 @@ impl<'a> InputRun<'a> {
         let mut chunk: Vec<Iteration> = Vec::new();
         chunk.resize_with(CHUNK, Iteration::default);
         let mut scored = Vec::with_capacity(CHUNK);
-        let (mut more, mut reported) = (true, 0);
+        let mut more = true;
         while more {
             let mut filled = 0;
             while more && filled < CHUNK {
-                more = reader.read_into(&mut chunk[filled])?;
+                more = reader.read_watched(&mut chunk[filled], self.progress)?;
                 filled += usize::from(more);
             }
             scored.clear();
@@ -146,8 +146,6 @@ impl<'a> InputRun<'a> {
                 }
             }
             self.step(&reader, &chunk, &scored);
-            self.progress.advance(reader.bytes_read() - reported)?;
-            reported = reader.bytes_read();
         }
         Ok(self.finish(&reader))
     }

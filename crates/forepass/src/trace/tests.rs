@@ -1,12 +1,14 @@
 //! Traces as a whole: detection, faults, ends, and the accounts of it.
 
-use std::io::{Cursor, Write};
+use std::io::{Cursor, Read, Write};
+use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
 
 use super::*;
+use crate::error::{Error, Result};
 
 const CSV: &str = "wall_time_s,prefill_tokens,prefill_kv_tokens,prefill_requests,\
                    decode_kv_tokens,decode_requests\n";
@@ -68,7 +70,6 @@ fn the_format_is_told_from_the_content() {
             assert_eq!(summary.warnings, [""; 0]);
         }
     }
-    assert_eq!(TraceFormat::ALL.map(TraceFormat::name), ["fpm_jsonl", "vllm_csv", "trtllm_csv"]);
 }
 
 #[test]
@@ -214,12 +215,45 @@ fn a_wrong_last_line_is_not_taken_for_a_cut_one() {
 }
 
 #[test]
-fn garbage_behind_a_member_ends_the_trace_with_a_warning() {
-    let bytes = [gzip("{\"wall_time\": 1}\n{\"wall_time\": 2}"), b"garbage".to_vec()].concat();
-    let (iterations, summary) = finish(open_with(bytes, &strict()).unwrap());
+fn damage_between_members_is_told_and_passed_over() {
+    let first = gzip("{\"wall_time\": 1}\n{\"wall_time\": 2}");
+    let bytes = [&first[..], b"garbage"].concat();
+    let (iterations, summary) = finish(open_with(&*bytes, &strict()).unwrap());
     assert_eq!(iterations.len(), 2);
     assert_eq!(summary.warnings.len(), 1);
     assert!(summary.warnings[0].contains("at line 2"), "{}", summary.warnings[0]);
+    let bytes = [&bytes[..], &gzip("{\"wall_time\": 3}\n")].concat();
+    let (iterations, summary) = finish(open_with(bytes, &strict()).unwrap());
+    assert_eq!(lines_of(&iterations), [1, 2, 3]);
+    assert!(summary.warnings[0].contains("goes on with the next gzip member"), "{summary:?}");
+}
+
+#[test]
+fn a_damaged_member_costs_its_own_records_alone() {
+    let member = |from: u64| {
+        let line = |n: u64| format!("{{\"counter_id\": {n}, \"wall_time\": 0.{n}}}\n");
+        gzip(&(from..from + 500).map(line).collect::<String>())
+    };
+    let mut damaged = member(501);
+    let middle = damaged.len() / 2;
+    damaged.truncate(middle);
+    let (iterations, summary) =
+        finish(open([member(1), damaged, member(1001), member(1501)].concat()).unwrap());
+    let counters: Vec<_> = iterations.iter().map(|i| i.ranks[0].counter_id).collect();
+    assert_eq!(counters[..500], (1..501).collect::<Vec<_>>());
+    assert_eq!(counters[counters.len() - 1000..], (1001..2001).collect::<Vec<_>>());
+    assert!(counters.len() > 1600, "{}", counters.len());
+    assert!(!summary.warnings.is_empty());
+    assert!(summary.skipped.keys().all(|code| matches!(*code, "truncated" | "malformed")));
+}
+
+#[test]
+fn what_comes_behind_a_start_that_tells_nothing_is_read() {
+    let whole = gzip("{\"wall_time\": 1}\n");
+    let bytes = [&whole[..12], &whole, &whole].concat();
+    let (iterations, summary) = finish(open(bytes).unwrap());
+    assert!(!iterations.is_empty());
+    assert!(summary.warnings[0].contains("break off"), "{summary:?}");
 }
 
 #[test]

@@ -1,0 +1,208 @@
+//! One file of a trace, opened: its records and what reads them.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use super::benchmark::Benchmark;
+use super::bytes::{Bytes, is_damage};
+use super::csv::Table;
+use super::elements::{Elements, Entries};
+use super::format::{Detected, detect};
+use super::jsonl::{FpmGroups, FpmJsonl};
+use super::lines::{Line, LineEnd, Lines};
+use super::log::{SglangLog, TrtllmLog, VllmLog};
+use super::parser::Parser;
+use super::source::shown;
+use super::trtllm_stats::TrtllmStats;
+use super::{ReadOptions, TraceFormat};
+use crate::error::{Error, Result};
+
+/// One file, opened.
+pub(super) struct Content {
+    pub(super) file: String,
+    pub(super) records: Records,
+    /// Nothing, where compressed data break off before the format can be told.
+    pub(super) parser: Option<(TraceFormat, Box<dyn Parser>)>,
+    /// Whether the records are all read, and only what they left over is to come.
+    pub(super) finishing: bool,
+}
+
+pub(super) enum Records {
+    Lines(Lines),
+    Entries(Box<Elements>),
+}
+
+impl Content {
+    pub(super) fn open(path: &Path, options: &ReadOptions) -> Result<Self> {
+        let file = shown(path);
+        if path.is_dir() {
+            return Err(Error::trace(
+                "is_a_directory",
+                file,
+                None,
+                "this is a directory: name the trace files in it",
+            ));
+        }
+        match File::open(path) {
+            Ok(input) => Self::new(file, input, options),
+            Err(error) => Err(unreadable(&file, &error)),
+        }
+    }
+
+    /// What stands for a file without content.
+    pub(super) fn nothing(file: String) -> Self {
+        let bytes = Bytes::empty();
+        Self { file, records: Records::Lines(Lines::new(bytes)), parser: None, finishing: true }
+    }
+
+    pub(super) fn new(
+        file: String,
+        input: impl Read + Send + 'static,
+        options: &ReadOptions,
+    ) -> Result<Self> {
+        let failed = |error: io::Error| unreadable(&file, &error);
+        let mut bytes = Bytes::new(input).map_err(failed)?;
+        let mut broken = None;
+        let format = loop {
+            if let Some(format) = options.format {
+                break Some(format);
+            }
+            let detected = detect(&mut bytes).map_err(failed)?;
+            match detected {
+                Ok(Detected::Format(format)) => break Some(format),
+                Ok(Detected::Nothing) | Err(_) => {}
+            }
+            // Behind damage there may be members that show what this is.
+            match io::copy(&mut bytes, &mut io::sink()) {
+                Err(error) if is_damage(&error) => broken = Some(error.to_string()),
+                Err(error) => return Err(unreadable(&file, &error)),
+                Ok(_) if broken.is_some() => break None,
+                Ok(_) => {
+                    return Err(match detected {
+                        Err(fault) => located(&fault, &file, 1),
+                        Ok(_) => Error::trace("empty", file, None, "there is no record in it"),
+                    });
+                }
+            }
+        };
+        let (mut records, parser) = match format {
+            Some(format) => Self::parser_of(&file, format, bytes)?,
+            None => (Records::Lines(Lines::new(bytes)), None),
+        };
+        records.set_break(broken);
+        let parser = format.zip(parser);
+        Ok(Self { file, records, parser, finishing: false })
+    }
+
+    fn parser_of(
+        file: &str,
+        format: TraceFormat,
+        bytes: Bytes,
+    ) -> Result<(Records, Option<Box<dyn Parser>>)> {
+        let entries = |bytes, entries| Records::Entries(Box::new(Elements::new(bytes, entries)));
+        let (records, parser): (_, Box<dyn Parser>) = match format {
+            TraceFormat::FpmJsonl => (Records::Lines(Lines::new(bytes)), Box::new(FpmJsonl)),
+            TraceFormat::FpmGroups => (entries(bytes, Entries::Lists), Box::new(FpmGroups)),
+            TraceFormat::FpmBenchmark => {
+                let opened = Benchmark::open(bytes).map_err(|error| unreadable(file, &error))?;
+                let (elements, benchmark) = opened
+                    .map_err(|fault| Error::trace(fault.code(), file, None, fault.to_string()))?;
+                (Records::Entries(Box::new(elements)), Box::new(benchmark))
+            }
+            TraceFormat::TrtllmStats => {
+                (entries(bytes, Entries::Objects), Box::new(TrtllmStats::default()))
+            }
+            TraceFormat::TrtllmLog => {
+                (Records::Lines(Lines::new(bytes)), Box::new(TrtllmLog::new()))
+            }
+            TraceFormat::VllmLog => (Records::Lines(Lines::new(bytes)), Box::new(VllmLog::new())),
+            TraceFormat::SglangLog => {
+                (Records::Lines(Lines::new(bytes)), Box::new(SglangLog::new()))
+            }
+            TraceFormat::VllmCsv | TraceFormat::TrtllmCsv | TraceFormat::RecordsCsv => {
+                return Self::table(file, format, Lines::new(bytes));
+            }
+        };
+        Ok((records, Some(parser)))
+    }
+
+    /// The lines of a table behind its header, which may be cut away with all that follows.
+    fn table(
+        file: &str,
+        format: TraceFormat,
+        mut lines: Lines,
+    ) -> Result<(Records, Option<Box<dyn Parser>>)> {
+        loop {
+            let line = lines.next().map_err(|error| unreadable(file, &error))?;
+            let Some(line) = line else {
+                if lines.broken.is_some() {
+                    return Ok((Records::Lines(lines), None));
+                }
+                return Err(Error::trace("empty", file, None, "there is no record in it"));
+            };
+            if line.text.is_empty() {
+                continue;
+            }
+            match Table::new(line.text, Some(format)) {
+                Ok(table) => return Ok((Records::Lines(lines), Some(Box::new(table)))),
+                Err(_) if line.end == LineEnd::Break => {}
+                Err(fault) => return Err(located(&fault, file, line.number)),
+            }
+        }
+    }
+
+    pub(super) fn format(&self) -> Option<TraceFormat> {
+        self.parser.as_ref().map(|(format, _)| *format)
+    }
+}
+
+impl Records {
+    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+        match self {
+            Self::Lines(lines) => lines.next(),
+            Self::Entries(entries) => entries.next(),
+        }
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        match self {
+            Self::Lines(lines) => lines.number(),
+            Self::Entries(entries) => entries.number(),
+        }
+    }
+
+    pub(super) fn bytes_read(&self) -> u64 {
+        match self {
+            Self::Lines(lines) => lines.bytes_read(),
+            Self::Entries(entries) => entries.bytes_read(),
+        }
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self, Self::Entries(entries) if entries.is_open())
+    }
+
+    pub(super) fn take_break(&mut self) -> Option<String> {
+        match self {
+            Self::Lines(lines) => lines.broken.take(),
+            Self::Entries(entries) => entries.broken.take(),
+        }
+    }
+
+    fn set_break(&mut self, reason: Option<String>) {
+        match self {
+            Self::Lines(lines) => lines.broken = reason.or(lines.broken.take()),
+            Self::Entries(entries) => entries.broken = reason.or(entries.broken.take()),
+        }
+    }
+}
+
+pub(super) fn unreadable(name: &str, error: &io::Error) -> Error {
+    Error::trace("unreadable", name, None, format!("cannot be read: {error}"))
+}
+
+/// The fault of a record, seen from its file.
+pub(super) fn located(fault: &Error, name: &str, line: u64) -> Error {
+    Error::trace(fault.code(), name, Some(line), fault.to_string())
+}
