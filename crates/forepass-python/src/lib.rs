@@ -20,7 +20,7 @@ mod _core {
     #[pymodule_export]
     use super::model::{CoreModel, Forecast};
     #[pymodule_export]
-    use super::replay::{Progress, inspect, learn, replay};
+    use super::replay::{Progress, find_traces, inspect, learn, replay};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -28,6 +28,8 @@ mod _core {
         module.add("COLUMN_NAMES", super::tuple(module, forepass::batch::COLUMN_NAMES)?)?;
         let formats = forepass::TraceFormat::ALL.map(forepass::TraceFormat::name);
         module.add("TRACE_FORMATS", super::tuple(module, formats)?)?;
+        let protocols = forepass::replay::Protocol::ALL.map(forepass::replay::Protocol::name);
+        module.add("PROTOCOLS", super::tuple(module, protocols)?)?;
         let baselines = forepass::replay::Baseline::ALL.map(forepass::replay::Baseline::name);
         module.add("BASELINES", super::tuple(module, baselines)?)
     }

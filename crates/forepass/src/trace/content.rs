@@ -13,7 +13,6 @@ use super::jsonl::{FpmGroups, FpmJsonl};
 use super::lines::{Line, LineEnd, Lines};
 use super::log::{SglangLog, TrtllmLog, VllmLog};
 use super::parser::Parser;
-use super::source::shown;
 use super::trtllm_stats::TrtllmStats;
 use super::{ReadOptions, TraceFormat};
 use crate::error::{Error, Result};
@@ -34,8 +33,7 @@ pub(super) enum Records {
 }
 
 impl Content {
-    pub(super) fn open(path: &Path, options: &ReadOptions) -> Result<Self> {
-        let file = shown(path);
+    pub(super) fn open(path: &Path, file: String, options: &ReadOptions) -> Result<Self> {
         if path.is_dir() {
             return Err(Error::trace(
                 "is_a_directory",

@@ -73,7 +73,8 @@ impl TraceReader {
         let Some(first) = files.pop_front() else {
             return Err(Error::trace("empty", &*source.name, None, "there is no file in it"));
         };
-        let present = Content::open(&first, options)?;
+        let file = if files.is_empty() { source.name.clone() } else { shown(&first) };
+        let present = Content::open(&first, file, options)?;
         let mut reader = Self::new(source.name.clone(), files, present, options);
         for warning in &source.warnings {
             reader.summary.warn(warning.clone());
@@ -279,7 +280,7 @@ impl TraceReader {
         }
         if let Some(file) = self.files.pop_front() {
             self.closed_bytes = self.bytes_read();
-            match Content::open(&file, &self.options) {
+            match Content::open(&file, shown(&file), &self.options) {
                 Ok(content) => self.present = content,
                 // A producer that is killed leaves its last segment empty.
                 Err(fault) if fault.code() == "empty" => {

@@ -31,9 +31,17 @@ impl TraceSource {
         Self { name: shown(path), files: vec![path.to_owned()], ..Self::default() }
     }
 
-    /// A trace of this name that stands in these files, one after the other.
+    /// A trace of this name that stands in these files, one after the other; one that stands alone
+    /// goes by the name of the trace.
     pub fn files(name: impl Into<String>, files: Vec<PathBuf>) -> Self {
         Self { name: name.into(), files, ..Self::default() }
+    }
+
+    /// The same trace, of which this is known to be missing.
+    #[must_use]
+    pub fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        self.warnings = warnings;
+        self
     }
 
     /// The same trace, whose only file has this SHA-256.
