@@ -42,13 +42,13 @@ fn source((name, files, warnings): Source) -> TraceSource {
     TraceSource::files(name, files).with_warnings(warnings)
 }
 
+/// A trace as it was found: its name, files and what is missing, and the SHA-256 of a manifest.
+type Found = (String, Vec<OsString>, Vec<String>, Option<String>);
+
 /// The traces that paths name: of each its name, its files, what is missing of it, and the SHA-256
 /// that its manifest tells.
 #[pyfunction]
-pub(crate) fn find_traces(
-    py: Python<'_>,
-    paths: Vec<PathBuf>,
-) -> PyResult<Vec<(String, Vec<OsString>, Vec<String>, Option<String>)>> {
+pub(crate) fn find_traces(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<Vec<Found>> {
     let found = py.detach(|| guarded(|| forepass::trace::find_sources(&paths)))?;
     let found = found.map_err(|error| exception(py, &error))?;
     let of = |source: TraceSource| {

@@ -46,6 +46,13 @@ impl Bytes {
         self.text.peek(count)
     }
 
+    /// Passes over what was looked at and the damage behind it, and tells why that is some.
+    pub(super) fn skip_break(&mut self) -> Option<String> {
+        let error = self.text.error.take()?;
+        self.text.skip(usize::MAX);
+        Some(error.to_string())
+    }
+
     /// Bytes of the file read so far, before decompression.
     pub(super) fn bytes_read(&self) -> u64 {
         self.bytes_read.load(Ordering::Relaxed)
@@ -73,7 +80,7 @@ pub(super) fn is_damage(error: &io::Error) -> bool {
     error.kind() == ErrorKind::InvalidData
 }
 
-fn damage(reason: impl ToString) -> io::Error {
+fn damage(reason: &impl ToString) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, reason.to_string())
 }
 
@@ -111,7 +118,7 @@ impl<R: BufRead> Unread<R> {
 
     /// Passes over bytes that were looked at.
     fn skip(&mut self, count: usize) {
-        self.start = (self.start + count).min(self.pending.len());
+        self.start = self.start.saturating_add(count).min(self.pending.len());
     }
 }
 
@@ -171,7 +178,7 @@ impl<R: BufRead> Read for Members<R> {
                     }
                     if !first && !header.starts_with(&GZIP_MAGIC) {
                         self.state = State::Lost(input);
-                        return Err(damage("what follows is no gzip member"));
+                        return Err(damage(&"what follows is no gzip member"));
                     }
                     self.state = State::Inside(Box::new(GzDecoder::new(Member::new(input))));
                 }
@@ -193,7 +200,7 @@ impl<R: BufRead> Read for Members<R> {
                         ) =>
                     {
                         self.state = State::Lost((*member).into_inner().input);
-                        return Err(damage(error));
+                        return Err(damage(&error));
                     }
                     Err(error) => {
                         self.state = State::Inside(member);

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::benchmark::Benchmark;
-use super::bytes::{Bytes, is_damage};
+use super::bytes::Bytes;
 use super::csv::Table;
 use super::elements::{Elements, Entries};
 use super::format::{Detected, detect};
@@ -67,21 +67,19 @@ impl Content {
                 break Some(format);
             }
             let detected = detect(&mut bytes).map_err(failed)?;
-            match detected {
-                Ok(Detected::Format(format)) => break Some(format),
-                Ok(Detected::Nothing) | Err(_) => {}
+            if let Ok(Detected::Format(format)) = detected {
+                break Some(format);
             }
             // Behind damage there may be members that show what this is.
-            match io::copy(&mut bytes, &mut io::sink()) {
-                Err(error) if is_damage(&error) => broken = Some(error.to_string()),
-                Err(error) => return Err(unreadable(&file, &error)),
-                Ok(_) if broken.is_some() => break None,
-                Ok(_) => {
-                    return Err(match detected {
-                        Err(fault) => located(&fault, &file, 1),
-                        Ok(_) => Error::trace("empty", file, None, "there is no record in it"),
-                    });
-                }
+            if let Some(reason) = bytes.skip_break() {
+                broken = Some(reason);
+            } else if broken.is_some() {
+                break None;
+            } else {
+                return Err(match detected {
+                    Err(fault) => located(&fault, &file, 1),
+                    Ok(_) => Error::trace("empty", file, None, "there is no record in it"),
+                });
             }
         };
         let (mut records, parser) = match format {
@@ -200,7 +198,19 @@ pub(super) fn unreadable(name: &str, error: &io::Error) -> Error {
     Error::trace("unreadable", name, None, format!("cannot be read: {error}"))
 }
 
-/// The fault of a record, seen from its file.
+/// The fault of a record that starts at a line, seen from its file.
 pub(super) fn located(fault: &Error, name: &str, line: u64) -> Error {
-    Error::trace(fault.code(), name, Some(line), fault.to_string())
+    let message = fault.to_string();
+    let (line, message) = match within(&message) {
+        Some((above, message)) => (line + above, message),
+        None => (line, message),
+    };
+    Error::trace(fault.code(), name, Some(line), message)
+}
+
+/// Of a message about a record of several lines: the lines above the place, and it without them.
+fn within(message: &str) -> Option<(u64, String)> {
+    let (what, place) = message.rsplit_once(" at line ")?;
+    let (line, column) = place.split_once(" column ")?;
+    Some((line.parse::<u64>().ok()?.saturating_sub(1), format!("{what} at column {column}")))
 }

@@ -173,7 +173,10 @@ fn of_json(text: &[u8], line: &[u8], line_is_whole: bool) -> Option<TraceFormat>
         && !line.starts_with(b"[]")
         && serde_json::from_slice::<serde::de::IgnoredAny>(line).is_ok();
     let judged = if is_one_value { line } else { text };
-    if any(judged, &["inflightBatchingStats", "staticBatchingStats", "iterLatencyMS"]) {
+    if any(
+        judged,
+        &["inflightBatchingStats", "staticBatchingStats", "iterLatencyMS", "gpuForwardTimeMS"],
+    ) {
         Some(TraceFormat::TrtllmStats)
     } else if any(judged, &["iteration_groups", "grid_digest", "warmup_evidence"]) {
         Some(TraceFormat::FpmBenchmark)

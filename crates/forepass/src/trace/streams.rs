@@ -114,6 +114,8 @@ fn scope_name(scope: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
 
     fn record(worker: &str, rank: u32, counter: u64, wall_time: f64) -> ForwardPassMetrics {
@@ -140,9 +142,9 @@ mod tests {
     fn a_record_that_comes_twice_counts_once() {
         let one = record("a", 0, 7, 0.5);
         let (codes, told) = follow(&[
-            &[one.clone()],
+            from_ref(&one),
             &[record("b", 0, 7, 0.5)],
-            &[one.clone()],
+            from_ref(&one),
             &[record("a", 0, 7, 0.25)],
             &[record("a", 0, 0, 0.5)],
             &[record("a", 0, 0, 0.5)],

@@ -291,6 +291,66 @@ fn what_is_no_trace_is_refused_with_a_reason() {
     }
 }
 
+/// The same line without end.
+struct Endless(&'static [u8]);
+
+impl Read for Endless {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let line = self.0;
+        for (place, byte) in buffer.iter_mut().zip(line.iter().cycle()) {
+            *place = *byte;
+        }
+        Ok(buffer.len() / line.len() * line.len())
+    }
+}
+
+#[test]
+fn whoever_skips_without_end_can_be_stopped() {
+    for line in [&b"not json\n"[..], b"\n", b"[]\n"] {
+        let options = ReadOptions::default().with_format(TraceFormat::FpmJsonl);
+        let mut reader = TraceReader::from_reader("t", Endless(line), &options).unwrap();
+        let progress = crate::Progress::default();
+        progress.cancel();
+        let error = reader.read_watched(&mut Iteration::default(), &progress).unwrap_err();
+        assert_eq!(error, Error::Cancelled);
+        assert!(progress.bytes() > 0);
+    }
+}
+
+#[test]
+fn a_text_without_end_that_tells_nothing_is_refused() {
+    let options = ReadOptions::default();
+    let error = TraceReader::from_reader("t", Endless(b"hello\n"), &options).unwrap_err();
+    assert_eq!(error.code(), "unknown_format");
+}
+
+#[test]
+fn a_fault_within_an_entry_of_several_lines_has_its_own_line() {
+    let text = "[\n {\n  \"gpuForwardTimeMS\": 1,\n  \"iter\": -1\n }\n]\n";
+    let (_, summary) = finish(open(text).unwrap());
+    let message = summary.faults[0].to_string();
+    assert!(message.starts_with("t:4: iter: ") && message.ends_with("at column 12"), "{message}");
+}
+
+#[test]
+fn logs_that_open_like_json_are_logs() {
+    let log = "[2026-11-30 12:00:00] Ready\n[1] [2] x\n[2026-11-30 12:00:01 TP0] Decode batch, \
+               #running-req: 1, #token: 9, gen throughput (token/s): 100.0, #queue-req: 0\n";
+    let reader = open(log).unwrap();
+    assert_eq!(reader.format(), Some(TraceFormat::SglangLog));
+    let (iterations, summary) = finish(reader);
+    assert_eq!((lines_of(&iterations), summary.rows), (vec![3], 1));
+}
+
+#[test]
+fn empty_polls_do_not_hide_what_follows() {
+    let stats = "[]\n[]\n[{\"iterLatencyMS\": 1, \"inflightBatchingStats\": {}}]\n[]\n";
+    let reader = open(stats).unwrap();
+    assert_eq!(reader.format(), Some(TraceFormat::TrtllmStats));
+    let (iterations, summary) = finish(reader);
+    assert_eq!((lines_of(&iterations), summary.rows), (vec![3], 1));
+}
+
 #[test]
 fn paths_that_cannot_be_read_are_named() {
     let options = ReadOptions::default();

@@ -19,6 +19,7 @@ pub(super) struct TrtllmStats {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
+#[allow(clippy::struct_field_names)] // the names of the wire
 struct Stats {
     iter: u64,
     #[serde(rename = "iterLatencyMS")]
@@ -35,6 +36,7 @@ struct Stats {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
+#[allow(clippy::struct_field_names)] // the names of the wire
 struct Inflight {
     num_context_requests: u64,
     num_ctx_tokens: Option<u64>,
@@ -51,6 +53,7 @@ struct Inflight {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
+#[allow(clippy::struct_field_names)] // the names of the wire
 struct Static {
     num_context_requests: u64,
     num_ctx_tokens: Option<u64>,

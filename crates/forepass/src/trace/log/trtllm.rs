@@ -36,7 +36,7 @@ const DEVICE_STEP: &str = "device_step";
 const HOST_STEP: &str = "host_step";
 
 pub(super) fn is_record(line: &[u8]) -> bool {
-    contains(line, b"host_step_time") && contains(line, b"num_ctx_requests")
+    contains(line, b"currank_total_requests") && contains(line, b"host_step_time")
 }
 
 impl TrtllmLog {
