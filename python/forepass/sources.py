@@ -146,8 +146,7 @@ def _sha256(files: Sequence[str]) -> str | None:
         if not os.path.isfile(file):  # noqa: PTH113 (any name)
             return None
         with open(file, "rb") as opened:  # noqa: PTH123 (any name)
-            while chunk := opened.read(1 << 20):
-                digest.update(chunk)
+            hashlib.file_digest(opened, lambda: digest)  # goes on where the file before ended
     return digest.hexdigest()
 
 

@@ -8,15 +8,35 @@ use crate::metrics::ForwardPassMetrics;
 /// The workers of a trace and the latest record of each of their ranks.
 #[derive(Default)]
 pub(super) struct Streams {
-    workers: BTreeMap<String, Worker>,
+    workers: Vec<Worker>,
+    /// The place of each worker, and that of the latest one, most likely the next one's too.
+    places: BTreeMap<String, usize>,
+    current: usize,
     told: Told,
 }
 
-#[derive(Default)]
 struct Worker {
+    id: String,
     scope: Option<String>,
-    /// By rank, the counter and the bits of the duration.
-    latest: BTreeMap<u32, (u64, u64)>,
+    latest: Vec<Latest>,
+}
+
+/// The latest record of a rank: its counter, and the bits of its duration.
+#[derive(Clone, Copy, PartialEq)]
+struct Latest {
+    rank: u32,
+    counter: u64,
+    wall_time: u64,
+}
+
+impl From<&ForwardPassMetrics> for Latest {
+    fn from(metrics: &ForwardPassMetrics) -> Self {
+        Self {
+            rank: metrics.dp_rank,
+            counter: metrics.counter_id,
+            wall_time: metrics.wall_time.to_bits(),
+        }
+    }
 }
 
 /// What was told already; once for the whole trace.
@@ -52,14 +72,11 @@ impl Streams {
                 ),
             ));
         }
-        if !self.workers.contains_key(&first.worker_id) {
-            let worker = Worker { scope: first.timing_scope.clone(), latest: BTreeMap::new() };
-            self.workers.insert(first.worker_id.clone(), worker);
-        }
-        let Some(worker) = self.workers.get_mut(&first.worker_id) else { return Ok(()) };
-        let seen = |rank: &ForwardPassMetrics| (rank.counter_id, rank.wall_time.to_bits());
-        let repeats = |rank: &ForwardPassMetrics| {
-            rank.counter_id > 0 && worker.latest.get(&rank.dp_rank) == Some(&seen(rank))
+        let place = self.place(first);
+        let worker = &mut self.workers[place];
+        let repeats = |rank| {
+            let seen = Latest::from(rank);
+            seen.counter > 0 && worker.latest.contains(&seen)
         };
         if ranks.iter().all(repeats) {
             return Err(Error::metrics(
@@ -72,7 +89,7 @@ impl Streams {
             ));
         }
         if let ([rank], false) = (ranks, self.told.ranks_apart) {
-            if worker.latest.keys().any(|known| *known != rank.dp_rank) {
+            if worker.latest.iter().any(|known| known.rank != rank.dp_rank) {
                 self.told.ranks_apart = true;
                 tell(format!(
                     "worker `{}` has several ranks, each on lines of its own: they are not joined \
@@ -92,9 +109,14 @@ impl Streams {
             ));
         }
         for rank in ranks {
-            let latest = worker.latest.insert(rank.dp_rank, seen(rank));
-            let again =
-                latest.is_some_and(|(counter, _)| counter > 0 && counter == rank.counter_id);
+            let seen = Latest::from(rank);
+            let Some(latest) = worker.latest.iter_mut().find(|latest| latest.rank == seen.rank)
+            else {
+                worker.latest.push(seen);
+                continue;
+            };
+            let again = latest.counter > 0 && latest.counter == seen.counter;
+            *latest = seen;
             if again && !self.told.counter {
                 self.told.counter = true;
                 tell(format!(
@@ -105,6 +127,27 @@ impl Streams {
             }
         }
         Ok(())
+    }
+
+    /// The place of a record's worker, entered when first seen.
+    fn place(&mut self, metrics: &ForwardPassMetrics) -> usize {
+        let id = &metrics.worker_id;
+        if self.workers.get(self.current).is_some_and(|worker| worker.id == *id) {
+            return self.current;
+        }
+        self.current = match self.places.get(id) {
+            Some(place) => *place,
+            None => {
+                self.workers.push(Worker {
+                    id: id.clone(),
+                    scope: metrics.timing_scope.clone(),
+                    latest: Vec::new(),
+                });
+                self.places.insert(id.clone(), self.workers.len() - 1);
+                self.workers.len() - 1
+            }
+        };
+        self.current
     }
 }
 
