@@ -8,6 +8,9 @@ use flate2::bufread::GzDecoder;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
+/// Bytes taken from the file, or decompressed, at a time; more of them make no difference.
+const CHUNK: usize = 64 << 10;
+
 /// Bytes of the fixed part of a gzip header.
 const GZIP_HEADER: usize = 10;
 
@@ -25,10 +28,13 @@ impl Bytes {
     pub(super) fn new(input: impl Read + Send + 'static) -> io::Result<Self> {
         let bytes_read = Arc::default();
         let counting = Counting { input, bytes_read: Arc::clone(&bytes_read) };
-        let mut input = Unread::new(BufReader::new(counting));
+        let mut input = Unread::new(BufReader::with_capacity(CHUNK, counting));
         let gzip = input.peek(GZIP_MAGIC.len())?.starts_with(&GZIP_MAGIC);
         let text: Box<dyn BufRead + Send> = if gzip {
-            Box::new(BufReader::new(Members { state: State::Between(input, true) }))
+            Box::new(BufReader::with_capacity(
+                CHUNK,
+                Members { state: State::Between(input, true) },
+            ))
         } else {
             Box::new(input)
         };

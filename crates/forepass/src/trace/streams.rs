@@ -135,18 +135,17 @@ impl Streams {
         if self.workers.get(self.current).is_some_and(|worker| worker.id == *id) {
             return self.current;
         }
-        self.current = match self.places.get(id) {
-            Some(place) => *place,
-            None => {
-                self.workers.push(Worker {
-                    id: id.clone(),
-                    scope: metrics.timing_scope.clone(),
-                    latest: Vec::new(),
-                });
-                self.places.insert(id.clone(), self.workers.len() - 1);
-                self.workers.len() - 1
-            }
-        };
+        if let Some(place) = self.places.get(id) {
+            self.current = *place;
+            return self.current;
+        }
+        self.current = self.workers.len();
+        self.places.insert(id.clone(), self.current);
+        self.workers.push(Worker {
+            id: id.clone(),
+            scope: metrics.timing_scope.clone(),
+            latest: Vec::new(),
+        });
         self.current
     }
 }
