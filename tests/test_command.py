@@ -160,11 +160,12 @@ def test_a_bad_input_is_named(command: Command, tmp_path: Path, verb: str, conte
 
 def test_other_bad_inputs_are_named(command: Command, trace: Trace, tmp_path: Path) -> None:
     path = trace([*straight_line(2), {"version": 2}])
-    wrong = tmp_path / "wrong.json"
+    wrong, folder = tmp_path / "wrong.json", tmp_path / "folder"
     wrong.write_text('{"modle": 1}')
+    folder.mkdir()
     for arguments, place in [
         ([path, "--strict"], f"{path}:3"),
-        ([tmp_path], str(tmp_path)),
+        ([folder], str(folder)),
         ([path, path], str(path)),
         ([path, "--config", wrong], f"{wrong}: modle"),
         ([path, "--config", tmp_path / "absent.json"], "absent.json"),

@@ -10,6 +10,7 @@ __all__ = [
     "BASELINES",
     "COLUMN_NAMES",
     "LAUNCH_CODES",
+    "PROTOCOLS",
     "TRACE_FORMATS",
     "CoreModel",
     "Forecast",
@@ -23,6 +24,7 @@ __all__ = [
     "engine_methods",
     "estimator_from_legacy",
     "expected_progress",
+    "find_traces",
     "inspect",
     "learn",
     "materialize_engine_launch_config",
@@ -119,6 +121,7 @@ TRACE_FORMATS: tuple[str, ...]
 BASELINES: tuple[str, ...]
 LAUNCH_CODES: tuple[str, ...]
 """The codes of what can be wrong with a launch, in the order of the checks."""
+PROTOCOLS: tuple[str, ...]
 
 def normalize_config(config_json: str) -> str:
     """Check a configuration and put it into canonical normal form."""
@@ -129,30 +132,47 @@ def worker_config(worker_type: str, estimator_json: str) -> str:
 def estimator_from_legacy(options_json: str, explicit_json: str | None) -> str:
     """The estimator configuration that flat options of older programs stand for."""
 
-def replay(
+def find_traces(
     paths: Sequence[str],
+) -> list[tuple[str, list[str], list[str], str | None]]:
+    """The traces that paths name.
+
+    Of each its name, its files, what is missing of it, and the SHA-256 that its manifest tells.
+    """
+
+def replay(
+    sources: Sequence[tuple[str, Sequence[str], Sequence[str]]],
     contenders: Sequence[tuple[str, str | None]],
+    reading: Mapping[str, Any],
     *,
+    protocol: str,
     warmup: int,
     threads: int,
     by_worker: bool,
     predictions: bool,
-    strict: bool,
-    trace_format: str | None,
     progress: Progress,
 ) -> tuple[str, bytes]:
     """Replay traces; the report as JSON, and the predictions as CSV where asked for.
 
-    A contender is a name and a configuration as JSON, or the name of a baseline and None.
+    A source is a name, its files, and what is missing of it. A contender is a name and a
+    configuration as JSON, or the name of a baseline and None. How to read is told by `strict`,
+    `trace_format` and `join_ranks`.
     """
 
 def inspect(
-    paths: Sequence[str], *, strict: bool, trace_format: str | None, progress: Progress
+    sources: Sequence[tuple[str, Sequence[str], Sequence[str]]],
+    reading: Mapping[str, Any],
+    *,
+    progress: Progress,
 ) -> str:
     """What is in traces, as JSON."""
 
 def learn(
-    path: str, config_json: str, *, strict: bool, trace_format: str | None, progress: Progress
+    trace: tuple[str, Sequence[str], Sequence[str]],
+    config_json: str,
+    reading: Mapping[str, Any],
+    *,
+    progress: Progress,
 ) -> str:
     """Diagnostics of one model for each worker after learning a trace, as JSON by worker."""
 

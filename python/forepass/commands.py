@@ -12,11 +12,12 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 
 import forepass
-from forepass._core import BASELINES
+from forepass._core import BASELINES, PROTOCOLS
 from forepass.config import FITS
 from forepass.errors import ConfigError
 from forepass.launch_command import launch_command
 from forepass.replay import FitSource, ProgressCallback
+from forepass.sources import trace_files
 from forepass.tables import inspection_text, reading_line
 from forepass.terminal import note, orderly_end, refuse_outputs, tell_faults, write_json
 
@@ -56,7 +57,10 @@ def _print_version(wanted: bool) -> None:  # noqa: FBT001 (called by position)
 
 Traces = Annotated[
     list[str] | None,
-    typer.Argument(metavar="TRACE", help="Traces: JSON lines or CSV, gzipped or not."),
+    typer.Argument(
+        metavar="TRACE",
+        help="Traces: files of any format, gzipped or not, directories, patterns, catalogues.",
+    ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad line.")]
 Format = Annotated[
@@ -66,6 +70,15 @@ Format = Annotated[
         metavar="NAME",
         help=f"Format, where it is not to be detected: {', '.join(forepass.TRACE_FORMATS)}.",
         callback=_one_of(*forepass.TRACE_FORMATS),
+    ),
+]
+JoinRanks = Annotated[
+    int | None,
+    typer.Option(
+        metavar="RANKS",
+        min=2,
+        max=2**16,
+        help="Join lines of this many ranks by their counters, which may have drifted apart.",
     ),
 ]
 
@@ -125,6 +138,15 @@ def replay_command(
     ] = None,
     strict: Strict = False,
     trace_format: Format = None,
+    join_ranks: JoinRanks = None,
+    protocol: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help=f"Order and scoring: {', '.join(PROTOCOLS)}.",
+            callback=_one_of(*PROTOCOLS),
+        ),
+    ] = PROTOCOLS[0],
     threads: Annotated[
         int | None, typer.Option(min=1, max=2**32 - 1, help="Threads. [default: one a CPU]")
     ] = None,
@@ -143,8 +165,8 @@ def replay_command(
         if not traces:
             note(f"no trace is given: replaying the bundled recording {forepass.sample_path()}")
         configs = [_named_config(given) for given in config or []]
-        kept = [*(traces or [str(forepass.sample_path())]), *(str(path) for _, path in configs)]
-        refuse_outputs(kept, json_file, predictions)
+        kept = trace_files(traces or [str(forepass.sample_path())])
+        refuse_outputs([*kept, *(str(path) for _, path in configs)], json_file, predictions)
         contenders = _contenders(fit or ["linear"], configs)
         with _progress_bar() as progress:
             result = forepass.replay(
@@ -155,6 +177,8 @@ def replay_command(
                 by_worker=by is not None,
                 strict=strict,
                 trace_format=trace_format,
+                join_ranks=join_ranks,
+                protocol=protocol,
                 predictions=predictions,
                 baselines=baselines,
                 progress=progress,
@@ -183,11 +207,14 @@ def inspect_command(
     ] = False,
     strict: Strict = False,
     trace_format: Format = None,
+    join_ranks: JoinRanks = None,
 ) -> None:
-    """Tell what is in traces: rows, workers, and the range of each kind of work."""
+    """Tell what is in traces: workers, times, each kind of work, and what can be learned of it."""
     with orderly_end():
-        refuse_outputs(traces, json_file)
-        document = forepass.inspect(traces, strict=strict, trace_format=trace_format, knots=knots)
+        refuse_outputs(trace_files(traces), json_file)
+        document = forepass.inspect(
+            traces, strict=strict, trace_format=trace_format, join_ranks=join_ranks, knots=knots
+        )
         write_json(json_file, json.dumps(document, indent=1))
         for source in document["inputs"]:
             tell_faults(source["warnings"], source["faults"])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any, TypeAlias, TypeVar
@@ -15,8 +14,8 @@ from forepass.config import ConfigSource, fit_options, normal_form, worker_form
 from forepass.errors import ConfigError, TraceError
 from forepass.outputs import output_target, unwritable
 from forepass.replay_result import ReplayResult
+from forepass.sources import Source, StrPath, found_sources, input_paths, reading
 
-StrPath: TypeAlias = str | os.PathLike[str]
 FitSource: TypeAlias = str | tuple[str, ConfigSource]
 """A fit by its name, or a name of one's own with a configuration."""
 
@@ -44,6 +43,8 @@ def replay(
     by_worker: bool = False,
     strict: bool = False,
     trace_format: str | None = None,
+    join_ranks: int | None = None,
+    protocol: str = "online",
     predictions: StrPath | None = None,
     baselines: bool = True,
     progress: ProgressCallback | None = None,
@@ -52,13 +53,15 @@ def replay(
 
     | option | default | meaning |
     |---|---|---|
-    | `paths` | the bundled recording | one trace or several |
+    | `paths` | the bundled recording | traces: files, directories, patterns, catalogues |
     | `fits` | "linear" | names, or pairs of a name and a configuration |
     | `warmup` | 64 | observations that a store must have learned before its rows count |
     | `threads` | one a CPU | among which inputs are shared; the outcome does not depend on it |
     | `by_worker` | False | whether to report each worker by itself, too |
     | `strict` | False | whether a bad line is an error instead of being skipped and counted |
     | `trace_format` | detected | one of `forepass.TRACE_FORMATS` |
+    | `join_ranks` | not | of how many ranks on lines of their own to join an iteration |
+    | `protocol` | "online" | "gym" scores all rows by time, and their last 30 % apart |
     | `predictions` | nowhere | file for each single prediction, as CSV |
     | `baselines` | True | whether forecasts that know nothing of load compete |
     | `progress` | nobody | what is called while the replay runs |
@@ -70,35 +73,38 @@ def replay(
         ConfigError: an option or a fit that is not valid.
         ForepassError: the predictions cannot be written, or would overwrite a trace.
     """
-    names = _input_paths(sample_path() if paths is None else paths)
+    names = input_paths(sample_path() if paths is None else paths)
     contenders = _contenders(fits, baselines=baselines)
-    options = {
-        "warmup": _whole("warmup", warmup, least=0),
-        "threads": _cpus() if threads is None else _whole("threads", threads, least=1),
-    }
-    target = None if predictions is None else output_target(predictions, names)
+    protocol = _protocol(protocol)
+    warmup = _whole("warmup", warmup, least=0)
+    threads = _cpus() if threads is None else _whole("threads", threads, least=1)
+    how = reading(strict=strict, trace_format=trace_format, join_ranks=join_ranks)
+    with found_sources(names, trace_format) as sources:
+        files = [file for source in sources for file in source.files]
+        target = None if predictions is None else output_target(predictions, files)
 
-    def work(handle: _core.Progress) -> tuple[str, bytes]:
-        return _core.replay(
-            names,
-            contenders,
-            **options,
-            by_worker=bool(by_worker),
-            predictions=target is not None,
-            strict=bool(strict),
-            trace_format=_trace_format(trace_format),
-            progress=handle,
-        )
+        def work(handle: _core.Progress) -> tuple[str, bytes]:
+            return _core.replay(
+                [source.core for source in sources],
+                contenders,
+                how,
+                protocol=protocol,
+                warmup=warmup,
+                threads=threads,
+                by_worker=bool(by_worker),
+                predictions=target is not None,
+                progress=handle,
+            )
 
-    report, csv = _interruptible(work, names, progress)
+        report, csv = _interruptible(work, sources, progress)
     document = _checked(json.loads(report))
     if target is not None:
         try:
             target.write_bytes(csv)
         except (OSError, ValueError) as error:  # ValueError: a name that no file can have
             raise unwritable(target, str(error)) from error
-    inputs = zip(map(Path, names), document["inputs"], strict=True)
-    document["inputs"] = [_with_sha256(path, entry) for path, entry in inputs]
+    pairs = zip(sources, document["inputs"], strict=True)
+    document["inputs"] = [source.described(entry) for source, entry in pairs]
     return ReplayResult.from_document(document)
 
 
@@ -107,9 +113,13 @@ def inspect(
     *,
     strict: bool = False,
     trace_format: str | None = None,
+    join_ranks: int | None = None,
     knots: bool = False,
 ) -> dict[str, Any]:
     """What is in traces: rows, workers and kinds of work, as a `forepass.inspect.v1` document.
+
+    It tells producers, ranks, gaps in counters and what the times span; of each kind of work the
+    ranges of latency and features, spikes, and what a model could not learn from it.
 
     With `knots`, each input also has what the adaptive spline comes to by worker and kind of work:
     its knots on each axis in units of the feature, how often it searched them, and whether it is
@@ -117,40 +127,41 @@ def inspect(
 
     Raises:
         TraceError: a trace that cannot be read, is given twice, or cannot be read twice.
-        ConfigError: an unknown format.
+        ConfigError: an unknown format, or a number of ranks that joins nothing.
     """
-    names = _input_paths(paths)
-    name = _trace_format(trace_format)
+    names = input_paths(paths)
+    how = reading(strict=strict, trace_format=trace_format, join_ranks=join_ranks)
+    with found_sources(names, trace_format) as sources:
 
-    def work(handle: _core.Progress) -> str:
-        return _core.inspect(names, strict=bool(strict), trace_format=name, progress=handle)
+        def work(handle: _core.Progress) -> str:
+            return _core.inspect([source.core for source in sources], how, progress=handle)
 
-    if knots:
-        _refuse_pipes(names)
-    document = _checked(json.loads(_interruptible(work, names, None)))
-    if knots:
-        for source, path in zip(document["inputs"], names, strict=True):
-            source["knots"] = _knots(path, strict=strict, trace_format=name)
+        if knots:
+            _refuse_pipes(sources)
+        document = _checked(json.loads(_interruptible(work, sources, None)))
+        for source, entry in zip(sources, document["inputs"], strict=True):
+            entry["files"] = list(source.files)
+            entry["format"] = source.trace_format or entry["format"]
+            if knots:
+                entry["knots"] = _knots(source, how)
     return document
 
 
-def _refuse_pipes(names: Sequence[str]) -> None:
-    for path in names:
+def _refuse_pipes(sources: Sequence[Source]) -> None:
+    for path in (file for source in sources for file in source.files):
         if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):  # noqa: PTH110,PTH112,PTH113 (any name)
             message = f"{path}: not a regular file, and finding knots reads it twice"
             raise TraceError(message, "unreadable", path)
 
 
-def _knots(path: str, *, strict: bool, trace_format: str | None) -> dict[str, Any]:
+def _knots(source: Source, how: dict[str, Any]) -> dict[str, Any]:
     """The adaptive spline's knots after a trace, by worker and kind of work."""
     config = worker_form("aggregated", {"fpm_regression": {"fit": fit_options("spline")}})
 
     def work(handle: _core.Progress) -> str:
-        return _core.learn(
-            path, config, strict=bool(strict), trace_format=trace_format, progress=handle
-        )
+        return _core.learn(source.core, config, how, progress=handle)
 
-    learned: dict[str, Any] = json.loads(_interruptible(work, [path], None))
+    learned: dict[str, Any] = json.loads(_interruptible(work, [source], None))
     return {
         worker: {
             store["workload_kind"]: _spline_state(store["spline"])
@@ -175,7 +186,7 @@ def _spline_state(spline: dict[str, Any]) -> dict[str, Any]:
 
 def _interruptible(
     work: Callable[[_core.Progress], T],
-    names: Sequence[str],
+    sources: Sequence[Source],
     progress: ProgressCallback | None,
 ) -> T:
     """Waits for the work in such a way that an interrupt reaches it.
@@ -183,7 +194,8 @@ def _interruptible(
     The thread is a daemon: a read that blocks does not keep the interpreter from ending.
     """
     handle = _core.Progress()
-    total = sum(path.stat().st_size for path in map(Path, names) if path.is_file())
+    paths = [Path(file) for source in sources for file in source.read]
+    total = sum(path.stat().st_size for path in paths if path.is_file())
     done, results, failures = Event(), list[T](), list[BaseException]()
 
     def run() -> None:
@@ -218,23 +230,6 @@ def _checked(document: dict[str, Any]) -> dict[str, Any]:
             message = f"{path}: no record could be read: {reasons[0] if reasons else 'it is empty'}"
             raise TraceError(message, "no_records", path)
     return document
-
-
-def _input_paths(paths: StrPath | Iterable[StrPath]) -> list[str]:
-    if isinstance(paths, str | os.PathLike):
-        paths = [paths]
-    try:
-        names = [os.fspath(path) for path in paths]
-    except TypeError as error:
-        raise TraceError(f"paths: {error}", "invalid_type", "paths") from error
-    if not names:
-        raise TraceError("paths: name at least one trace", "invalid_value", "paths")
-    for name in names:
-        if not isinstance(name, str):
-            raise TraceError(f"paths: {name!r} is not a string", "invalid_type", "paths")
-        if names.count(name) > 1:
-            raise TraceError(f"{name}: given twice", "duplicate_input", name)
-    return names
 
 
 def _contenders(
@@ -278,22 +273,12 @@ def _whole(name: str, value: Any, *, least: int) -> int:
     return value
 
 
-def _trace_format(name: str | None) -> str | None:
-    if name is None or name in _core.TRACE_FORMATS:
+def _protocol(name: str) -> str:
+    if name in _core.PROTOCOLS:
         return name
-    known = ", ".join(_core.TRACE_FORMATS)
-    message = f"trace_format: no format {name!r}: use {known}"
-    raise ConfigError(message, "invalid_value", "trace_format")
+    message = f"protocol: no protocol {name!r}: use {', '.join(_core.PROTOCOLS)}"
+    raise ConfigError(message, "invalid_value", "protocol")
 
 
 def _cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _with_sha256(path: Path, entry: dict[str, Any]) -> dict[str, Any]:
-    """The description of an input, with the digest of its file after its path."""
-    digest = None
-    if path.is_file():
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"path": entry.pop("path"), "sha256": digest, **entry}

@@ -35,12 +35,14 @@ class Stats:
 class ReplayInput:
     """One trace that was read.
 
-    `rows` are the records of the file, `skipped` counts by reason those on which no fit was
-    scored. `sha256` is None for what is no regular file, `format` where the file breaks off early.
+    `rows` are the records of its files, `skipped` counts by reason those on which no fit was
+    scored. `sha256` is that of its files one after the other, None where one is no regular file;
+    `format` is None where the trace breaks off early.
     """
 
     path: str
     sha256: str | None
+    files: tuple[str, ...]
     format: str | None
     rows: int
     iterations: int
@@ -51,7 +53,11 @@ class ReplayInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitResult:
-    """How one fit did; `by_worker` is by input and worker, where it was asked for."""
+    """How one fit did; `by_worker` is by input and worker, where it was asked for.
+
+    `gym` is what the protocol of that name adds: means over the inputs, each of the same weight, of
+    the error over all answered rows and over the last 30 % of each worker and kind of work.
+    """
 
     fit: str
     config: Mapping[str, Any]
@@ -59,6 +65,7 @@ class FitResult:
     by_kind: Mapping[str, Stats]
     by_input: Mapping[str, Stats]
     by_worker: Mapping[str, Mapping[str, Stats]] | None = None
+    gym: Mapping[str, Any] | None = None
     cpu_us_per_row: float | None
 
     @classmethod
@@ -90,6 +97,7 @@ class ReplayResult:
     schema: str
     forepass_version: str
     warmup: int
+    protocol: str | None = None
     inputs: tuple[ReplayInput, ...]
     results: tuple[FitResult, ...]
 
@@ -100,6 +108,7 @@ class ReplayResult:
             ReplayInput(
                 **{
                     **entry,
+                    "files": tuple(entry["files"]),
                     "faults": tuple(entry["faults"]),
                     "warnings": tuple(entry["warnings"]),
                 }
@@ -130,6 +139,7 @@ class ReplayResult:
         inputs = [
             {
                 **asdict(source),
+                "files": list(source.files),
                 "faults": list(source.faults),
                 "warnings": list(source.warnings),
             }
@@ -137,9 +147,13 @@ class ReplayResult:
         ]
         results = [asdict(result) for result in self.results]
         for result in results:
-            if result["by_worker"] is None:
-                del result["by_worker"]
-        return {**asdict(self), "inputs": inputs, "results": results}
+            for optional in ("by_worker", "gym"):
+                if result[optional] is None:
+                    del result[optional]
+        document = {**asdict(self), "inputs": inputs, "results": results}
+        if self.protocol is None:
+            del document["protocol"]
+        return document
 
     def to_json(self) -> str:
         """The `forepass.replay.v1` document as JSON text."""

@@ -31,6 +31,8 @@ def replay_tables(result: ReplayResult) -> str:
     if len(result.inputs) > 1:
         blocks += [_by_input(fit) for fit in result.results]
     blocks += [_by_worker(fit) for fit in result.results if fit.by_worker is not None]
+    if any(fit.gym is not None for fit in result.results):
+        blocks.append(_gym(result.results))
     return "\n\n".join(blocks)
 
 
@@ -73,6 +75,22 @@ def _by_worker(fit: FitResult) -> str:
         for (path, worker), stats in _worst_first(workers)
     ]
     return table((f"{fit.fit}, by worker", "worker", *_STATS_HEADER), rows, text_columns=2)
+
+
+def _gym(fits: Sequence[FitResult]) -> str:
+    rows = [
+        (
+            fit.fit,
+            str(fit.gym["cases"]),
+            _pct(fit.gym["macro_coverage_pct"]),
+            _pct(fit.gym["macro_full_mape_pct"]),
+            _pct(fit.gym["macro_suffix_mape_pct"]),
+        )
+        for fit in fits
+        if fit.gym is not None
+    ]
+    header = ("gym protocol", "cases", "macro coverage", "macro MAPE", "of the last 30 %")
+    return table(header, rows, text_columns=1)
 
 
 def _worst_first(stats: Mapping[_Key, Stats]) -> list[tuple[_Key, Stats]]:
@@ -119,18 +137,53 @@ def _inspected(source: Mapping[str, Any]) -> str:
         (
             worker or "(no id)",
             str(found["iterations"]),
+            str(found["idle"]),
             str(len(found["records_by_rank"])),
             str(found["counter_gaps"]),
+            str(found["counter_restarts"]),
+            ", ".join(found["producers"]) or _ABSENT,
+            ", ".join(found["timing_scopes"]),
         )
         for worker, found in source["workers"].items()
     ]
+    worker_header = (
+        "worker",
+        "iterations",
+        "idle",
+        "ranks",
+        "counter gaps",
+        "restarts",
+        "producers",
+        "timing scopes",
+    )
     blocks = [
         table(("kind", "rows", "learnable", "of", *_SPREAD), kinds, text_columns=1),
-        table(("worker", "iterations", "ranks", "counter gaps"), workers, text_columns=1),
+        *_remarks(source["kinds"]),
+        table(worker_header, workers, text_columns=1),
     ]
     if "knots" in source:
         blocks.append(_knots_table(source["knots"]))
-    return "\n\n".join([head, *blocks])
+    return "\n\n".join([head + _span(source["span"]), *blocks])
+
+
+def _span(span: Mapping[str, Any] | None) -> str:
+    if span is None:
+        return ""
+    late = f", {span['out_of_order']} out of order" if span["out_of_order"] else ""
+    return f"\nrecorded over {(span['last_ms'] - span['first_ms']) / 1000:.3f} s{late}"
+
+
+def _remarks(kinds: Mapping[str, Any]) -> list[str]:
+    """What to know of each kind of work, one line each; no block where there is nothing."""
+    lines = []
+    for kind, found in kinds.items():
+        if found["spikes"]:
+            lines.append(
+                f"{kind}: {found['spikes']} latencies of more than ten medians, the greatest at "
+                f"{found['slowest']}"
+            )
+        lines += [f"{kind}: a model cannot learn {what}" for what in found["not_learnable"]]
+    return ["\n".join(lines)] if lines else []
 
 
 def _knots_table(knots: Mapping[str, Any]) -> str:

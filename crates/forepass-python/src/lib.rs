@@ -30,7 +30,7 @@ mod _core {
     #[pymodule_export]
     use super::model::{CoreModel, Forecast};
     #[pymodule_export]
-    use super::replay::{Progress, inspect, learn, replay};
+    use super::replay::{Progress, find_traces, inspect, learn, replay};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -39,6 +39,8 @@ mod _core {
         let formats = forepass::TraceFormat::ALL.map(forepass::TraceFormat::name);
         module.add("TRACE_FORMATS", super::tuple(module, formats)?)?;
         module.add("LAUNCH_CODES", super::tuple(module, forepass::codes::ALL)?)?;
+        let protocols = forepass::replay::Protocol::ALL.map(forepass::replay::Protocol::name);
+        module.add("PROTOCOLS", super::tuple(module, protocols)?)?;
         let baselines = forepass::replay::Baseline::ALL.map(forepass::replay::Baseline::name);
         module.add("BASELINES", super::tuple(module, baselines)?)
     }

@@ -3,6 +3,7 @@
 use forepass::Progress;
 use forepass::config::{EstimatorConfig, ForwardPassPerfModelConfig};
 use forepass::replay::{Baseline, Contender, Options, replay};
+use forepass::trace::find_sources;
 use forepass::workload::WorkerType;
 
 fn main() -> Result<(), forepass::Error> {
@@ -21,7 +22,8 @@ fn main() -> Result<(), forepass::Error> {
         Contender::Baseline(Baseline::Median),
     ];
     let paths: Vec<_> = std::env::args_os().skip(1).map(Into::into).collect();
-    let (report, _) = replay(&paths, &contenders, &Options::default(), &Progress::default())?;
+    let sources = find_sources(&paths)?;
+    let (report, _) = replay(&sources, &contenders, &Options::default(), &Progress::default())?;
     for result in &report.results {
         println!("{}: {:.3} us a row", result.fit, result.cpu_us_per_row.unwrap_or(f64::NAN));
         for (path, stats) in &result.by_input {

@@ -270,6 +270,22 @@ impl Rejection {
             Self::ImplausibleDuration => "implausible_duration",
         }
     }
+
+    /// What is wrong with an iteration that is left out for the reason of this name, and what would
+    /// be right.
+    pub(crate) fn explain(reason: &'static str) -> String {
+        let what = match reason {
+            "no_positive_time" => "work, but no rank reports a time above zero",
+            "non_finite_time" => "work, but no rank reports a time that is a number above zero",
+            "implausible_duration" => {
+                "more than an hour: wall_time is a duration in seconds, neither a clock nor \
+                 milliseconds"
+            }
+            "no_worker_id" => "no worker_id, beside records that have one",
+            _ => "not to be learned",
+        };
+        format!("{reason}: {what}")
+    }
 }
 
 /// The latency of an iteration in milliseconds: that of its slowest rank, idle ranks included.

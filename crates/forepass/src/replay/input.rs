@@ -1,19 +1,18 @@
 //! One trace of a replay: each worker's contenders, their answers and their errors.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::baseline::RecentLatencies;
 use super::report::InputReport;
-use super::run::{Contender, Options};
+use super::run::{Contender, Options, Protocol};
 use super::score::Tally;
 use crate::error::Result;
 use crate::forecast::{Reason, Source};
 use crate::metrics::ForwardPassMetrics;
 use crate::model::ForwardPassModel;
 use crate::progress::Progress;
-use crate::trace::{Iteration, TraceFormat, TraceReader};
+use crate::trace::{Iteration, TraceFormat, TraceReader, TraceSource};
 use crate::workload::{FeatureWeights, Rejection, WorkerType, Workload, WorkloadKind, observed_ms};
 
 /// Iterations handed to each contender at a time, so that timing them costs next to nothing.
@@ -24,8 +23,8 @@ pub(super) struct InputOutcome {
     pub(super) report: InputReport,
     /// CSV lines, where predictions are asked for.
     pub(super) predictions: Vec<u8>,
-    /// By worker, and then by contender.
-    pub(super) tallies: BTreeMap<String, Vec<BTreeMap<WorkloadKind, Tally>>>,
+    /// By worker; for each of its timing scopes by contender.
+    pub(super) tallies: BTreeMap<String, Vec<Vec<BTreeMap<WorkloadKind, Tally>>>>,
     /// Time of each contender.
     pub(super) spent: Vec<Duration>,
 }
@@ -71,8 +70,12 @@ impl Learner {
 }
 
 /// One worker's learners, and how they do.
+///
+/// A worker whose records change their timing scope counts as one for each: durations that span
+/// different things are not learned together.
 struct Worker {
     id: String,
+    timing_scope: Option<String>,
     learners: Vec<Learner>,
     accepted: BTreeMap<WorkloadKind, u64>,
     tallies: Vec<BTreeMap<WorkloadKind, Tally>>,
@@ -99,6 +102,8 @@ pub(super) struct InputRun<'a> {
     /// Whether the iterations judged before the latest one were just taken back.
     discarded: bool,
     skipped: BTreeMap<&'static str, u64>,
+    /// Where each reason to skip came up first.
+    first_skipped: Vec<String>,
     spent: Vec<Duration>,
     predictions: Vec<u8>,
 }
@@ -117,39 +122,60 @@ impl<'a> InputRun<'a> {
             current: 0,
             discarded: false,
             skipped: BTreeMap::new(),
+            first_skipped: Vec::new(),
             spent: vec![Duration::ZERO; contenders.len()],
             predictions: Vec::new(),
         }
     }
 
-    pub(super) fn replay(mut self, path: &Path) -> Result<InputOutcome> {
-        let mut reader = TraceReader::open(path, &self.options.read)?;
+    pub(super) fn replay(mut self, source: &TraceSource) -> Result<InputOutcome> {
+        let mut reader = TraceReader::open_source(source, &self.options.read)?;
+        if self.options.protocol == Protocol::Gym {
+            let iterations = in_order_of_time(&mut reader, self.progress)?;
+            for chunk in iterations.chunks(CHUNK) {
+                self.take(&reader, chunk);
+                self.progress.advance(0)?;
+            }
+            return Ok(self.finish(&reader, source));
+        }
         let mut chunk: Vec<Iteration> = Vec::new();
         chunk.resize_with(CHUNK, Iteration::default);
-        let mut scored = Vec::with_capacity(CHUNK);
-        let (mut more, mut reported) = (true, 0);
+        let mut more = true;
         while more {
             let mut filled = 0;
             while more && filled < CHUNK {
-                more = reader.read_into(&mut chunk[filled])?;
+                more = reader.read_watched(&mut chunk[filled], self.progress)?;
                 filled += usize::from(more);
             }
-            scored.clear();
-            for (index, iteration) in chunk[..filled].iter().enumerate() {
-                let row = self.judge(index, iteration);
-                if std::mem::take(&mut self.discarded) {
-                    scored.clear();
-                }
-                match row {
-                    Ok(row) => scored.push(row),
-                    Err(reason) => *self.skipped.entry(reason).or_default() += 1,
-                }
-            }
-            self.step(&reader, &chunk, &scored);
-            self.progress.advance(reader.bytes_read() - reported)?;
-            reported = reader.bytes_read();
+            self.take(&reader, &chunk[..filled]);
         }
-        Ok(self.finish(&reader))
+        Ok(self.finish(&reader, source))
+    }
+
+    /// Judges a chunk of iterations, and lets the contenders answer and learn it.
+    fn take(&mut self, reader: &TraceReader, chunk: &[Iteration]) {
+        let mut scored = Vec::with_capacity(chunk.len());
+        for (index, iteration) in chunk.iter().enumerate() {
+            let row = self.judge(index, iteration);
+            if std::mem::take(&mut self.discarded) {
+                scored.clear();
+            }
+            match row {
+                Ok(row) => scored.push(row),
+                Err(reason) => self.skip(reason, reader, iteration),
+            }
+        }
+        self.step(reader, chunk, &scored);
+    }
+
+    /// Counts an iteration that does not count; the first of each reason with its place.
+    fn skip(&mut self, reason: &'static str, reader: &TraceReader, iteration: &Iteration) {
+        let count = self.skipped.entry(reason).or_default();
+        *count += 1;
+        if *count == 1 && reason != "idle" {
+            let what = Rejection::explain(reason);
+            self.first_skipped.push(format!("{}:{}: {what}", reader.file(), iteration.line));
+        }
     }
 
     /// Whether an iteration counts, or why it does not.
@@ -160,33 +186,42 @@ impl<'a> InputRun<'a> {
             .map_err(|error| error.code())?
             .ok_or("idle")?;
         let observed_ms = observed_ms(ranks).map_err(Rejection::name)?;
-        let worker = self.worker(iteration.worker_id()).ok_or("no_worker_id")?;
+        let worker = self.worker(iteration).ok_or("no_worker_id")?;
         let accepted = self.workers[worker].accepted.entry(workload.kind).or_default();
-        let eligible = *accepted >= self.options.warmup;
+        let eligible = *accepted >= self.options.warmup();
         *accepted += 1;
-        Ok(Scored { iteration: index, worker, kind: workload.kind, observed_ms, eligible })
+        let kind = match self.options.protocol {
+            Protocol::Online => workload.kind,
+            Protocol::Gym => kind_of_busiest(ranks).unwrap_or(workload.kind),
+        };
+        Ok(Scored { iteration: index, worker, kind, observed_ms, eligible })
     }
 
     /// The place of a worker, entered when first seen.
     ///
     /// A record without an id counts only in a trace that names no worker at all: beside named
     /// ones it is a fault of the producer and not one more worker.
-    fn worker(&mut self, id: &str) -> Option<usize> {
-        if self.workers.get(self.current).is_some_and(|worker| worker.id == id) {
+    fn worker(&mut self, iteration: &Iteration) -> Option<usize> {
+        let (id, timing_scope) = (iteration.worker_id(), iteration.timing_scope());
+        let is_it =
+            |worker: &Worker| worker.id == id && worker.timing_scope.as_deref() == timing_scope;
+        if self.workers.get(self.current).is_some_and(is_it) {
             return Some(self.current);
         }
-        if let Some(known) = self.workers.iter().position(|worker| worker.id == id) {
+        if let Some(known) = self.workers.iter().position(is_it) {
             self.current = known;
             return Some(known);
         }
-        if id.is_empty() && !self.workers.is_empty() {
+        let unnamed = self.workers.first().is_some_and(|worker| worker.id.is_empty());
+        if id.is_empty() && !self.workers.is_empty() && !unnamed {
             return None;
         }
-        if self.workers.first().is_some_and(|worker| worker.id.is_empty()) {
+        if unnamed && !id.is_empty() {
             self.discard_unnamed();
         }
         self.workers.push(Worker {
             id: id.to_owned(),
+            timing_scope: timing_scope.map(ToOwned::to_owned),
             learners: self.contenders.iter().map(Contender::learner).collect(),
             accepted: BTreeMap::new(),
             tallies: vec![BTreeMap::new(); self.contenders.len()],
@@ -239,27 +274,68 @@ impl<'a> InputRun<'a> {
         }
     }
 
-    fn finish(self, reader: &TraceReader) -> InputOutcome {
+    fn finish(self, reader: &TraceReader, source: &TraceSource) -> InputOutcome {
         let summary = reader.summary();
         let mut skipped = self.skipped;
         for (&reason, &count) in &summary.skipped {
             *skipped.entry(reason).or_default() += count;
         }
+        let mut faults: Vec<String> = summary.faults.iter().map(ToString::to_string).collect();
+        faults.extend(self.first_skipped);
+        let mut tallies: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        for worker in self.workers {
+            tallies.entry(worker.id).or_default().push(worker.tallies);
+        }
         InputOutcome {
             report: InputReport {
                 path: reader.name().to_owned(),
+                files: source.files.iter().map(|file| file.display().to_string()).collect(),
                 format: reader.format().map(TraceFormat::name),
                 rows: summary.rows,
                 iterations: summary.iterations,
                 skipped,
-                faults: summary.faults.iter().map(ToString::to_string).collect(),
+                faults,
                 warnings: summary.warnings.clone(),
             },
             predictions: self.predictions,
-            tallies: self.workers.into_iter().map(|worker| (worker.id, worker.tallies)).collect(),
+            tallies,
             spent: self.spent,
         }
     }
+}
+
+/// All iterations of a trace by the time at which they were recorded, if each tells it.
+fn in_order_of_time(reader: &mut TraceReader, progress: &Progress) -> Result<Vec<Iteration>> {
+    let mut iterations = Vec::new();
+    loop {
+        let mut iteration = Iteration::default();
+        if !reader.read_watched(&mut iteration, progress)? {
+            break;
+        }
+        iterations.push(iteration);
+    }
+    let times: Option<Vec<f64>> = iterations.iter().map(|iteration| iteration.time_ms).collect();
+    if times.is_some() {
+        let time = |iteration: &Iteration| iteration.time_ms.unwrap_or(f64::INFINITY);
+        iterations.sort_by(|one, other| time(one).total_cmp(&time(other)));
+    }
+    Ok(iterations)
+}
+
+/// The kind of work of the rank with the most to attend to, the first of those that tie.
+fn kind_of_busiest(ranks: &[ForwardPassMetrics]) -> Option<WorkloadKind> {
+    let weights = FeatureWeights::default();
+    let mut busiest: Option<Workload> = None;
+    for rank in ranks {
+        let workload =
+            Workload::of(std::slice::from_ref(rank), WorkerType::Aggregated, &weights).ok()?;
+        if let Some(workload) = workload {
+            if busiest.is_none_or(|known| workload.features[0] > known.features[0]) {
+                busiest = Some(workload);
+            }
+        }
+    }
+    busiest.map(|workload| workload.kind)
 }
 
 /// One line of the predictions.

@@ -7,6 +7,6 @@ mod run;
 mod score;
 
 pub use baseline::Baseline;
-pub use report::{InputReport, Report, Result as FitResult};
-pub use run::{Contender, Options, replay};
+pub use report::{GymScore, InputReport, Report, Result as FitResult};
+pub use run::{Contender, Options, Protocol, replay};
 pub use score::Stats;

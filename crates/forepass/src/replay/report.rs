@@ -16,6 +16,9 @@ pub struct Report {
     pub forepass_version: &'static str,
     /// Observations that a store must have learned before its rows count.
     pub warmup: u64,
+    /// Name of the protocol, where it is not the usual one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<&'static str>,
     /// What was read.
     pub inputs: Vec<InputReport>,
     /// How each fit did.
@@ -26,8 +29,10 @@ pub struct Report {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct InputReport {
-    /// The file as the caller named it.
+    /// The trace as the caller named it.
     pub path: String,
+    /// The files in which it stands, in the order in which they were read.
+    pub files: Vec<String>,
     /// Stable name of its format; `null` where it breaks off before that can be told.
     pub format: Option<&'static str>,
     /// Records in the file.
@@ -59,6 +64,25 @@ pub struct Result {
     /// By input and worker, where asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by_worker: Option<BTreeMap<String, BTreeMap<String, Stats>>>,
+    /// What the gym protocol adds, where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gym: Option<GymScore>,
     /// Time to predict and learn one row, microseconds; the one part that differs between runs.
     pub cpu_us_per_row: Option<f64>,
+}
+
+/// How one fit did by the protocol of the FPM Gym, in which each input is a case of equal weight.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct GymScore {
+    /// Cases with an answer.
+    pub cases: u64,
+    /// Mean over the cases of the mean absolute percentage error over all answered rows.
+    pub macro_full_mape_pct: Option<f64>,
+    /// The same over the last 30 % of the rows of each worker and kind of work.
+    pub macro_suffix_mape_pct: Option<f64>,
+    /// Mean over the cases of the share of answered rows, percent.
+    pub macro_coverage_pct: Option<f64>,
+    /// Each case over the last 30 % of the rows of each worker and kind of work.
+    pub suffix_by_input: BTreeMap<String, Stats>,
 }

@@ -1,20 +1,19 @@
 //! The replay itself: one model for each input and worker, contenders side by side.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::baseline::{Baseline, RecentLatencies};
 use super::input::{InputOutcome, InputRun, Learner};
-use super::report::{Report, Result as FitResult};
-use super::score::Tally;
+use super::report::{GymScore, Report, Result as FitResult};
+use super::score::{Stats, Tally};
 use crate::config::CheckedConfig;
 use crate::error::Result;
 use crate::model::ForwardPassModel;
 use crate::progress::Progress;
-use crate::trace::ReadOptions;
+use crate::trace::{ReadOptions, TraceSource};
 
 /// Something that forecasts, under the name by which it is reported.
 #[derive(Debug, Clone)]
@@ -56,11 +55,39 @@ impl Contender {
     }
 }
 
+/// In which order a replay takes the iterations, and which of them it scores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Protocol {
+    /// As they stand in the trace, once their store has learned for a while.
+    #[default]
+    Online,
+    /// That of the FPM Gym: by their time if each tells it, all of them, and their last 30 % apart;
+    /// the kind of work is that of the busiest rank. A trace is then in memory as a whole.
+    Gym,
+}
+
+impl Protocol {
+    /// All protocols.
+    pub const ALL: [Self; 2] = [Self::Online, Self::Gym];
+
+    /// The stable name: `online`, `gym`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Online => "online",
+            Self::Gym => "gym",
+        }
+    }
+}
+
 /// How to replay.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Options {
-    /// Observations that a store must have learned before its rows count.
+    /// Order and scoring.
+    pub protocol: Protocol,
+    /// Observations that a store must have learned before its rows count; the gym protocol has
+    /// none.
     pub warmup: u64,
     /// Threads among which the inputs are shared; the outcome does not depend on it.
     pub threads: usize,
@@ -72,9 +99,17 @@ pub struct Options {
     pub read: ReadOptions,
 }
 
+impl Options {
+    /// The warm-up that the protocol leaves.
+    pub(super) fn warmup(&self) -> u64 {
+        if self.protocol == Protocol::Gym { 0 } else { self.warmup }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
+            protocol: Protocol::default(),
             warmup: 64,
             threads: 1,
             by_worker: false,
@@ -92,7 +127,7 @@ impl Default for Options {
 /// # Errors
 /// A trace that cannot be read (the first one in the order given), or a cancelled replay.
 pub fn replay(
-    paths: &[PathBuf],
+    sources: &[TraceSource],
     contenders: &[Contender],
     options: &Options,
     progress: &Progress,
@@ -102,15 +137,15 @@ pub fn replay(
     let work = || {
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(path) = paths.get(index) else { break };
-            let outcome = InputRun::new(contenders, options, progress).replay(path);
+            let Some(source) = sources.get(index) else { break };
+            let outcome = InputRun::new(contenders, options, progress).replay(source);
             if let Ok(mut outcomes) = outcomes.lock() {
                 outcomes.insert(index, outcome);
             }
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..options.threads.min(paths.len()) {
+        for _ in 1..options.threads.min(sources.len()) {
             scope.spawn(work);
         }
         work();
@@ -143,7 +178,8 @@ fn combine(
     let report = Report {
         schema: "forepass.replay.v1",
         forepass_version: env!("CARGO_PKG_VERSION"),
-        warmup: options.warmup,
+        warmup: options.warmup(),
+        protocol: (options.protocol != Protocol::default()).then(|| options.protocol.name()),
         inputs: runs.into_iter().map(|run| run.report).collect(),
         results,
     };
@@ -160,26 +196,34 @@ fn fit_result(
     let mut kinds: BTreeMap<&'static str, Tally> = BTreeMap::new();
     let mut inputs: BTreeMap<String, Tally> = BTreeMap::new();
     let mut workers: BTreeMap<String, BTreeMap<String, Tally>> = BTreeMap::new();
+    let mut suffixes: BTreeMap<String, Tally> = BTreeMap::new();
     let mut spent = Duration::ZERO;
     for run in runs {
         spent += run.spent[index];
         let input = inputs.entry(run.report.path.clone()).or_default();
         let by_worker = workers.entry(run.report.path.clone()).or_default();
-        for (worker_id, tallies) in &run.tallies {
-            for (kind, tally) in &tallies[index] {
+        let suffix = suffixes.entry(run.report.path.clone()).or_default();
+        for (worker_id, scopes) in &run.tallies {
+            for (kind, tally) in scopes.iter().flat_map(|tallies| &tallies[index]) {
                 overall.extend(tally);
                 kinds.entry(kind.name()).or_default().extend(tally);
                 input.extend(tally);
                 by_worker.entry(worker_id.clone()).or_default().extend(tally);
+                if options.protocol == Protocol::Gym {
+                    suffix.extend(&tally.suffix());
+                }
             }
         }
     }
+    let by_input: BTreeMap<String, Stats> =
+        inputs.iter().map(|(path, tally)| (path.clone(), tally.stats())).collect();
     let overall = overall.stats();
     FitResult {
         fit: contender.name().to_owned(),
         config: contender.config(),
         by_kind: kinds.iter().map(|(kind, tally)| (*kind, tally.stats())).collect(),
-        by_input: inputs.iter().map(|(path, tally)| (path.clone(), tally.stats())).collect(),
+        gym: (options.protocol == Protocol::Gym).then(|| gym_score(&by_input, &suffixes)),
+        by_input,
         by_worker: options.by_worker.then(|| {
             let stats = |tallies: &BTreeMap<String, Tally>| {
                 tallies.iter().map(|(worker, tally)| (worker.clone(), tally.stats())).collect()
@@ -188,5 +232,24 @@ fn fit_result(
         }),
         cpu_us_per_row: (overall.rows > 0).then(|| spent.as_secs_f64() * 1e6 / overall.rows as f64),
         overall,
+    }
+}
+
+/// Puts the cases together, each with the same weight.
+fn gym_score(full: &BTreeMap<String, Stats>, suffixes: &BTreeMap<String, Tally>) -> GymScore {
+    let suffix_by_input: BTreeMap<String, Stats> =
+        suffixes.iter().map(|(path, tally)| (path.clone(), tally.stats())).collect();
+    let mean = |values: Vec<f64>| {
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    };
+    let of = |stats: &BTreeMap<String, Stats>, value: fn(&Stats) -> Option<f64>| {
+        mean(stats.values().filter_map(value).collect())
+    };
+    GymScore {
+        cases: full.values().filter(|stats| stats.answered > 0).count() as u64,
+        macro_full_mape_pct: of(full, |stats| stats.mape_pct),
+        macro_suffix_mape_pct: of(&suffix_by_input, |stats| stats.mape_pct),
+        macro_coverage_pct: of(full, |stats| stats.coverage_pct),
+        suffix_by_input,
     }
 }

@@ -10,8 +10,8 @@ use crate::quantile::interpolated_quantile;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Tally {
     rows: u64,
-    eligible: u64,
-    /// Of each eligible row that was answered: `(predicted - observed) / observed`.
+    /// Of each eligible row: `(predicted - observed) / observed`, and not a number where there is
+    /// no answer.
     relative_errors: Vec<f64>,
 }
 
@@ -20,37 +20,43 @@ impl Tally {
     pub(super) fn add(&mut self, observed_ms: f64, predicted_ms: Option<f64>, eligible: bool) {
         self.rows += 1;
         if eligible {
-            self.eligible += 1;
-            if let Some(predicted_ms) = predicted_ms {
-                self.relative_errors.push((predicted_ms - observed_ms) / observed_ms);
-            }
+            let error = |predicted_ms| (predicted_ms - observed_ms) / observed_ms;
+            self.relative_errors.push(predicted_ms.map_or(f64::NAN, error));
         }
     }
 
     /// Takes in all rows of another tally, after its own.
     pub(super) fn extend(&mut self, other: &Self) {
         self.rows += other.rows;
-        self.eligible += other.eligible;
         self.relative_errors.extend_from_slice(&other.relative_errors);
+    }
+
+    /// The last 30 % of the eligible rows.
+    pub(super) fn suffix(&self) -> Self {
+        let start = self.relative_errors.len() * 7 / 10;
+        let relative_errors = self.relative_errors[start..].to_vec();
+        Self { rows: relative_errors.len() as u64, relative_errors }
     }
 
     /// The statistics of the rows taken in.
     pub(super) fn stats(&self) -> Stats {
-        let count = self.relative_errors.len();
-        let mut sizes: Vec<f64> = self.relative_errors.iter().map(|error| error.abs()).collect();
+        let eligible = self.relative_errors.len() as u64;
+        let answered = || self.relative_errors.iter().filter(|error| !error.is_nan());
+        let mut sizes: Vec<f64> = answered().map(|error| error.abs()).collect();
+        let count = sizes.len();
         sizes.sort_unstable_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
         let pct = |sum: f64| (count > 0).then(|| 100.0 * sum / count as f64);
         let quantile = |share: f64| interpolated_quantile(&sizes, share).map(|size| 100.0 * size);
         Stats {
             rows: self.rows,
-            eligible: self.eligible,
+            eligible,
             answered: count as u64,
-            coverage_pct: (self.eligible > 0).then(|| 100.0 * count as f64 / self.eligible as f64),
+            coverage_pct: (eligible > 0).then(|| 100.0 * count as f64 / eligible as f64),
             mape_pct: pct(sizes.iter().sum()),
             median_ape_pct: quantile(0.5),
             p90_ape_pct: quantile(0.9),
             p99_ape_pct: quantile(0.99),
-            bias_pct: pct(self.relative_errors.iter().sum()),
+            bias_pct: pct(answered().sum()),
         }
     }
 }
@@ -101,6 +107,22 @@ mod tests {
         assert!(close(stats.bias_pct, 20.0 / 3.0));
         // Positions 1.8 and 1.98 of 10, 20, 30.
         assert!(close(stats.p90_ape_pct, 28.0) && close(stats.p99_ape_pct, 29.8));
+    }
+
+    #[test]
+    fn the_suffix_is_the_last_three_tenths() {
+        // Of 10 rows the last three: +10 %, unanswered, -30 %.
+        let mut tally = Tally::default();
+        for row in 0..7 {
+            tally.add(10.0, (row % 2 == 0).then_some(20.0), true);
+        }
+        tally.add(10.0, Some(11.0), true);
+        tally.add(10.0, None, true);
+        tally.add(10.0, Some(7.0), true);
+        let stats = tally.suffix().stats();
+        assert_eq!((stats.rows, stats.eligible, stats.answered), (3, 3, 2));
+        assert!((stats.mape_pct.unwrap() - 20.0).abs() < 1e-12);
+        assert_eq!(Tally::default().suffix().stats().rows, 0);
     }
 
     #[test]

@@ -24,14 +24,37 @@ enum Field {
     Milliseconds(fn(&mut ForwardPassMetrics) -> &mut f64),
     Rank,
     Worker,
+    /// What the batch did, the other columns being the same for both phases.
+    Phase,
 }
 
-use Field::{Count, Milliseconds, Number, Rank, Worker};
+use Field::{Count, Milliseconds, Number, Phase, Rank, Worker};
 
-pub(super) static LAYOUTS: [Layout; 2] = [
+pub(super) static LAYOUTS: [Layout; 3] = [
     Layout { format: TraceFormat::VllmCsv, columns: &VLLM },
     Layout { format: TraceFormat::TrtllmCsv, columns: &TRTLLM },
+    Layout { format: TraceFormat::RecordsCsv, columns: &RECORDS },
 ];
+
+/// A row on its way to a record.
+#[derive(Default)]
+pub(super) struct Row {
+    metrics: ForwardPassMetrics,
+    is_decode: bool,
+}
+
+impl Row {
+    /// The record; the counters of a decode batch stood in the fields of a prefill until now.
+    pub(super) fn into_metrics(self) -> ForwardPassMetrics {
+        if !self.is_decode {
+            return self.metrics;
+        }
+        let scheduled = &self.metrics.scheduled_requests;
+        let (requests, kv_tokens) =
+            (scheduled.num_prefill_requests, scheduled.sum_prefill_kv_tokens);
+        self.metrics.with_prefill(0, 0, 0).with_decode(requests, kv_tokens)
+    }
+}
 
 #[rustfmt::skip]
 static VLLM: [Column; 17] = [
@@ -66,6 +89,15 @@ static TRTLLM: [Column; 8] = [
     optional("queued_decode_kv_tokens", Count(|m| &mut m.queued_requests.sum_decode_kv_tokens)),
 ];
 
+#[rustfmt::skip]
+static RECORDS: [Column; 5] = [
+    required("phase", Phase),
+    required("batch_size", Count(|m| &mut m.scheduled_requests.num_prefill_requests)),
+    required("total_prefill_tokens", Count(|m| &mut m.scheduled_requests.sum_prefill_tokens)),
+    required("total_kv_read_tokens", Count(|m| &mut m.scheduled_requests.sum_prefill_kv_tokens)),
+    required("truth_latency_ms", Milliseconds(|m| &mut m.wall_time)),
+];
+
 const fn required(name: &'static str, field: Field) -> Column {
     Column { name, required: true, field }
 }
@@ -84,11 +116,8 @@ impl Layout {
 
 impl Column {
     /// Writes the text into the record, or says what it should have been.
-    pub(super) fn store(
-        &self,
-        text: &[u8],
-        metrics: &mut ForwardPassMetrics,
-    ) -> Result<(), &'static str> {
+    pub(super) fn store(&self, text: &[u8], row: &mut Row) -> Result<(), &'static str> {
+        let metrics = &mut row.metrics;
         let text = std::str::from_utf8(text).map_err(|_| "UTF-8 text")?;
         match self.field {
             Count(count) => {
@@ -100,6 +129,13 @@ impl Column {
                 metrics.dp_rank = text.parse().map_err(|_| "a nonnegative integer below 2^32")?;
             }
             Worker => text.clone_into(&mut metrics.worker_id),
+            Phase => {
+                row.is_decode = match text {
+                    "prefill" => false,
+                    "decode" => true,
+                    _ => return Err("prefill or decode"),
+                };
+            }
         }
         Ok(())
     }

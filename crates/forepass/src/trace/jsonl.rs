@@ -1,6 +1,7 @@
 //! JSON lines of forward-pass records, bare or in the envelopes that exporters put around them.
 //!
-//! One line is one iteration: the record of its only rank, or a list with one record a rank.
+//! One line is one iteration: the record of its only rank, a list with one record a rank, or an
+//! object whose `rank_measurements` is such a list.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,34 +10,85 @@ use serde::de::value::{CowStrDeserializer, MapAccessDeserializer};
 use serde::de::{DeserializeSeed, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use super::Iteration;
+use super::lines::Line as TextLine;
+use super::parser::{Parser, is_cut_json};
+use super::scalar::Scalar;
 use crate::error::{Error, Result, from_json};
 use crate::metrics::{ForwardPassMetrics, NOT_A_RECORD, Object, Record, json_fault};
 
-/// Reads the ranks of one line.
-pub(super) fn parse(text: &[u8], ranks: &mut Vec<ForwardPassMetrics>) -> Result<()> {
-    match from_json(text, fault)? {
-        Line::Rank(entry) => ranks.push(entry.into_metrics()?),
-        Line::Ranks(entries) if entries.is_empty() => {
-            return Err(Error::metrics(
-                "malformed",
-                "",
-                "an empty list: an iteration needs the record of at least one rank",
-            ));
-        }
-        Line::Ranks(entries) => {
-            for (index, entry) in entries.into_iter().enumerate() {
-                let metrics = entry.into_metrics();
-                ranks.push(metrics.map_err(|error| error.within(&format!("[{index}]")))?);
-            }
-        }
+/// Reads lines of forward-pass records.
+pub(super) struct FpmJsonl;
+
+impl Parser for FpmJsonl {
+    fn is_cut(&mut self, line: &TextLine) -> bool {
+        is_cut_json(line)
     }
-    Ok(())
+
+    fn parse(&mut self, text: &[u8], iteration: &mut Iteration) -> Result<bool> {
+        parse(text, iteration).map(|()| true)
+    }
 }
 
-/// Whether the text ends inside a JSON value.
-pub(super) fn is_cut(text: &[u8]) -> bool {
-    // `IgnoredAny` would call a cut number invalid.
-    serde_json::from_slice::<serde_json::Value>(text).is_err_and(|error| error.is_eof())
+/// Reads the lists of a document, each with the records of all ranks of one iteration.
+pub(super) struct FpmGroups;
+
+impl Parser for FpmGroups {
+    fn is_cut(&mut self, line: &TextLine) -> bool {
+        is_cut_json(line)
+    }
+
+    fn parse(&mut self, text: &[u8], iteration: &mut Iteration) -> Result<bool> {
+        parse(text, iteration)?;
+        check_ranks(iteration, None)?;
+        Ok(true)
+    }
+}
+
+/// Checks that the ranks are 0, 1, ... in any order, and as many as expected.
+pub(super) fn check_ranks(iteration: &Iteration, expected: Option<usize>) -> Result<()> {
+    let mut found: Vec<u32> = iteration.ranks.iter().map(|rank| rank.dp_rank).collect();
+    found.sort_unstable();
+    let complete = (0..).zip(&found).all(|(rank, found)| rank == *found);
+    let expected = expected.unwrap_or(found.len());
+    if complete && expected == found.len() {
+        return Ok(());
+    }
+    let found: Vec<_> = found.iter().map(u32::to_string).collect();
+    Err(Error::metrics(
+        "incomplete_iteration",
+        "",
+        format!("the ranks are {}, expected each of {expected} from 0 on once", found.join(", ")),
+    ))
+}
+
+/// Reads the iteration of one line.
+pub(super) fn parse(text: &[u8], iteration: &mut Iteration) -> Result<()> {
+    match from_json(text, fault)? {
+        Line::Rank(entry) => entry.append_to(iteration),
+        Line::Ranks(entries) if entries.is_empty() => Err(Error::metrics(
+            "malformed",
+            "",
+            "an empty list: an iteration needs the record of at least one rank",
+        )),
+        Line::Ranks(entries) => append_all(entries, iteration),
+        Line::Iteration { complete: Some(false), .. } => Err(Error::metrics(
+            "incomplete_iteration",
+            "complete",
+            "false: the records of some ranks are missing",
+        )),
+        Line::Iteration { entries, expected, .. } => {
+            append_all(entries, iteration).map_err(|e| e.within("rank_measurements"))?;
+            check_ranks(iteration, expected).map_err(|e| e.within("rank_measurements"))
+        }
+    }
+}
+
+fn append_all(entries: Vec<Entry>, iteration: &mut Iteration) -> Result<()> {
+    for (index, entry) in entries.into_iter().enumerate() {
+        entry.append_to(iteration).map_err(|error| error.within(&format!("[{index}]")))?;
+    }
+    Ok(())
 }
 
 // The signature is that of the callback of `from_json`.
@@ -50,10 +102,11 @@ fn fault(path: String, message: String) -> Error {
     json_fault("malformed", path, &format!("{hint}{message}"))
 }
 
-/// One line: an object, or a list of them.
+/// One line: an object, a list of them, or an object around such a list.
 enum Line {
     Rank(Entry),
     Ranks(Vec<Entry>),
+    Iteration { entries: Vec<Entry>, complete: Option<bool>, expected: Option<usize> },
 }
 
 impl<'de> Deserialize<'de> for Line {
@@ -68,7 +121,20 @@ impl<'de> Deserialize<'de> for Line {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Line, A::Error> {
-                Entry::deserialize(MapAccessDeserializer::new(map)).map(Line::Rank)
+                let mut around = Around::default();
+                let entry = Entry::of_map(map, &mut around)?;
+                match (around.ranks, entry) {
+                    (None, Some(entry)) => Ok(Line::Rank(entry)),
+                    (Some(entries), None) => Ok(Line::Iteration {
+                        entries,
+                        complete: around.complete,
+                        expected: around.expected,
+                    }),
+                    (None, None) => Err(A::Error::custom(no_record())),
+                    (Some(_), Some(_)) => Err(A::Error::custom(
+                        "a record in `rank_measurements` and another beside it: give one of the two",
+                    )),
+                }
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Line, A::Error> {
@@ -84,18 +150,94 @@ impl<'de> Deserialize<'de> for Line {
     }
 }
 
-/// The record of one rank and the path at which it stood in its envelope.
-struct Entry {
+fn no_record() -> String {
+    format!("{NOT_A_RECORD}, and `fpm`, `event.fpm` or `metrics` does not hold one")
+}
+
+/// The record of one rank and what its envelope says of it.
+pub(super) struct Entry {
+    /// The path at which the record stood.
     envelope: &'static str,
     /// Boxed, because moving it up through the layers of serde costs more than one allocation.
     record: Box<Record>,
+    time_ms: Option<f64>,
+    producer: Option<String>,
+}
+
+/// What an object says besides a record.
+#[derive(Default)]
+struct Around {
+    enclosed: Option<(&'static str, Box<Record>)>,
+    ranks: Option<Vec<Entry>>,
+    complete: Option<bool>,
+    expected: Option<usize>,
+    time_ms: Option<f64>,
+    producer: Option<String>,
+}
+
+impl Around {
+    fn knows(key: &str) -> bool {
+        matches!(
+            key,
+            "observed_at_unix_ms"
+                | "recv_ms"
+                | "published_at_ms"
+                | "received_at_ns"
+                | "_recv_ts"
+                | "publisher_id"
+                | "producer"
+                | "complete"
+                | "expected_dp_ranks"
+        )
+    }
+
+    fn take(&mut self, key: &str, value: Scalar) {
+        match key {
+            "publisher_id" | "producer" => self.producer = value.name(),
+            "complete" => self.complete = value.flag(),
+            "expected_dp_ranks" => self.expected = value.size(),
+            "received_at_ns" => self.time_ms = value.number().map(|ns| ns / 1e6),
+            "_recv_ts" => self.time_ms = value.number().map(|s| s * 1e3),
+            _ => self.time_ms = value.number(),
+        }
+    }
 }
 
 impl Entry {
-    fn into_metrics(self) -> Result<ForwardPassMetrics> {
-        ForwardPassMetrics::try_from(*self.record)
+    /// Checks the record and adds it to an iteration.
+    pub(super) fn append_to(self, iteration: &mut Iteration) -> Result<()> {
+        let metrics = ForwardPassMetrics::try_from(*self.record)
             .and_then(|metrics| metrics.check().map(|()| metrics))
-            .map_err(|error| error.within(self.envelope))
+            .map_err(|error| error.within(self.envelope))?;
+        iteration.ranks.push(metrics);
+        iteration.time_ms = self.time_ms.or(iteration.time_ms);
+        if let Some(producer) = self.producer {
+            iteration.producer = producer;
+        }
+        Ok(())
+    }
+
+    /// The record in an object or in one of its envelopes, where there is one.
+    fn of_map<'de, A: MapAccess<'de>>(
+        map: A,
+        around: &mut Around,
+    ) -> Result<Option<Self>, A::Error> {
+        let record = Record::deserialize(MapAccessDeserializer::new(Unwrapping { map, around }))?;
+        let (envelope, record) = match around.enclosed.take() {
+            None => ("", Box::new(record)),
+            Some(enclosed) if !record.is_recognisable() => enclosed,
+            Some((envelope, _)) => {
+                return Err(A::Error::custom(format_args!(
+                    "a record in `{envelope}` and another beside it: give one of the two"
+                )));
+            }
+        };
+        Ok(record.is_recognisable().then(|| Self {
+            envelope,
+            record,
+            time_ms: around.time_ms,
+            producer: around.producer.take(),
+        }))
     }
 }
 
@@ -111,27 +253,8 @@ impl<'de> Deserialize<'de> for Entry {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Entry, A::Error> {
-                let mut enclosed = None;
-                let record = Record::deserialize(MapAccessDeserializer::new(Unwrapping {
-                    map,
-                    enclosed: &mut enclosed,
-                }))?;
-                let entry = match enclosed {
-                    None => Entry { envelope: "", record: Box::new(record) },
-                    Some(entry) if !record.is_recognisable() => entry,
-                    Some(Entry { envelope, .. }) => {
-                        return Err(A::Error::custom(format_args!(
-                            "a record in `{envelope}` and another beside it: give one of the two"
-                        )));
-                    }
-                };
-                if entry.record.is_recognisable() {
-                    Ok(entry)
-                } else {
-                    Err(A::Error::custom(format_args!(
-                        "{NOT_A_RECORD}, and `fpm`, `event.fpm` or `metrics` does not hold one"
-                    )))
-                }
+                Entry::of_map(map, &mut Around::default())?
+                    .ok_or_else(|| A::Error::custom(no_record()))
             }
         }
 
@@ -139,12 +262,12 @@ impl<'de> Deserialize<'de> for Entry {
     }
 }
 
-/// The entries of an object without those that are envelopes; what these enclose is put aside.
+/// The entries of an object without those around the record; what these say is put aside.
 ///
 /// So a bare record and an enclosed one are both read in a single pass, whatever the order of keys.
 struct Unwrapping<'a, A> {
     map: A,
-    enclosed: &'a mut Option<Entry>,
+    around: &'a mut Around,
 }
 
 impl<'de, A: MapAccess<'de>> MapAccess<'de> for Unwrapping<'_, A> {
@@ -159,17 +282,30 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Unwrapping<'_, A> {
                 "fpm" => ("fpm", self.map.next_value()?),
                 "metrics" => ("metrics", self.map.next_value()?),
                 "event" => {
-                    let Object(Event { fpm }) = self.map.next_value()?;
-                    ("event.fpm", fpm)
+                    let Object(event) = self.map.next_value::<Object<Event>>()?;
+                    let time = event.observed_at_unix_ms.or(event.recv_ms);
+                    self.around.time_ms = time.as_ref().and_then(Scalar::number);
+                    let producer = event.source.and_then(|source| source.producer_id);
+                    self.around.producer = producer.and_then(Scalar::name);
+                    ("event.fpm", event.fpm)
+                }
+                "rank_measurements" => {
+                    self.around.ranks = Some(self.map.next_value()?);
+                    continue;
+                }
+                key if Around::knows(key) => {
+                    let value = self.map.next_value()?;
+                    self.around.take(key, value);
+                    continue;
                 }
                 _ => return seed.deserialize(CowStrDeserializer::new(key)).map(Some),
             };
-            if let Some(Entry { envelope: first, .. }) = self.enclosed {
+            if let Some((first, _)) = self.around.enclosed {
                 return Err(A::Error::custom(format_args!(
                     "a record in `{first}` and another in `{envelope}`: give one of the two"
                 )));
             }
-            *self.enclosed = Some(Entry { envelope, record });
+            self.around.enclosed = Some((envelope, record));
         }
         Ok(None)
     }
@@ -187,144 +323,19 @@ struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 #[derive(Deserialize)]
 struct Event {
     fpm: Object<Box<Record>>,
+    #[serde(default)]
+    source: Option<Producer>,
+    #[serde(default)]
+    observed_at_unix_ms: Option<Scalar>,
+    #[serde(default)]
+    recv_ms: Option<Scalar>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Producer {
+    producer_id: Option<Scalar>,
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const RECORD: &str = r#"{"version":1,"worker_id":"7","dp_rank":0,"counter_id":9,
-        "wall_time":0.25,"scheduled_requests":{"num_decode_requests":2,"sum_decode_kv_tokens":50},
-        "queued_requests":{}}"#;
-
-    fn read(text: &str) -> Result<Vec<ForwardPassMetrics>> {
-        let mut ranks = Vec::new();
-        parse(text.as_bytes(), &mut ranks).map(|()| ranks)
-    }
-
-    fn fault(text: &str) -> (&'static str, String, String) {
-        let error = read(text).unwrap_err();
-        (error.code(), error.path(), error.to_string())
-    }
-
-    #[test]
-    fn every_envelope_encloses_the_same_record() {
-        let mut expected = ForwardPassMetrics::decode(2, 50).with_wall_time(0.25);
-        expected.worker_id = "7".to_owned();
-        expected.counter_id = 9;
-        for text in [
-            RECORD.to_owned(),
-            format!(r#"{{"fpm":{RECORD},"recv_ms":5}}"#),
-            format!(
-                r#"{{"timestamp":1250,"event":{{"schema":"dynamo.fpm.trace.v1","source":
-                {{"namespace":"n"}},"fpm":{RECORD},"capture_mode":"full"}}}}"#
-            ),
-            format!(
-                r#"{{"namespace":"n","component":"c","publisher_id":1,"sequence":2,
-                "published_at_ms":3,"metrics":{RECORD}}}"#
-            ),
-            format!(r#"{{"received_at_ns":1796029231949262877,"metrics":{RECORD}}}"#),
-            format!(r#"{{"\u006detrics":{RECORD}}}"#),
-        ] {
-            assert_eq!(read(&text).unwrap(), [expected.clone()], "{text}");
-        }
-    }
-
-    #[test]
-    fn the_flat_form_of_offline_replays_is_read() {
-        let text = r#"{"worker_id":"w","wall_time":0.25,"num_decode_requests":2,
-            "sum_decode_kv_tokens":50,"num_queued_prefill":1}"#;
-        let ranks = read(text).unwrap();
-        assert_eq!(ranks[0].scheduled_requests.sum_decode_kv_tokens, 50);
-        assert_eq!(ranks[0].queued_requests.num_prefill_requests, 1);
-    }
-
-    #[test]
-    fn a_list_is_one_iteration_of_several_ranks() {
-        let text = format!(r#"[{RECORD},{{"metrics":{RECORD}}},{{"dp_rank":2,"wall_time":0}}]"#);
-        let ranks = read(&text).unwrap();
-        assert_eq!(ranks.len(), 3);
-        assert_eq!(ranks[0], ranks[1]);
-        assert_eq!(ranks[2].dp_rank, 2);
-        assert!(fault("[]").2.contains("at least one rank"));
-        assert!(fault("[[]]").2.contains("expected an object"));
-    }
-
-    #[test]
-    fn an_object_without_a_record_is_no_idle_step() {
-        for text in [
-            "{}",
-            r#"{"level":"info","msg":"started"}"#,
-            r#"{"version":1,"worker_id":"w"}"#,
-            r#"{"fpm":{}}"#,
-            r#"{"metrics":{"cpu":1}}"#,
-            r#"{"event":{"fpm":{"version":1}}}"#,
-        ] {
-            let (code, _, message) = fault(text);
-            assert_eq!(code, "malformed", "{text}");
-            assert!(message.contains("no forward-pass record"), "{message}");
-        }
-        assert!(fault(r#"{"event":{}}"#).2.contains("missing field `fpm`"));
-        assert!(fault(r#"{"event":"start"}"#).2.contains("expected an object"));
-    }
-
-    #[test]
-    fn two_records_on_a_line_are_refused() {
-        for text in [
-            format!(r#"{{"fpm":{RECORD},"metrics":{RECORD}}}"#),
-            format!(r#"{{"metrics":{RECORD},"metrics":{RECORD}}}"#),
-            format!(r#"{{"metrics":{RECORD},"wall_time":0.5}}"#),
-            format!("{RECORD} {RECORD}"),
-        ] {
-            assert_eq!(fault(&text).0, "malformed", "{text}");
-        }
-    }
-
-    #[test]
-    fn a_fault_names_its_place_and_what_would_be_right() {
-        let text = RECORD.replace("50", "50.0");
-        for (text, path) in [
-            (text.clone(), "scheduled_requests"),
-            (format!(r#"{{"event":{{"fpm":{text}}}}}"#), "event.fpm.scheduled_requests"),
-            (format!(r#"[{RECORD},{{"metrics":{text}}}]"#), "[1].metrics.scheduled_requests"),
-        ] {
-            let (code, found, message) = fault(&text);
-            assert_eq!(code, "malformed");
-            assert_eq!(found, format!("{path}.sum_decode_kv_tokens"));
-            assert!(message.contains("`50.0`"), "{message}");
-            assert!(message.contains("a nonnegative integer"), "{message}");
-        }
-    }
-
-    #[test]
-    fn a_broken_invariant_keeps_its_own_code() {
-        let text =
-            format!(r#"{{"metrics":{}}}"#, RECORD.replace(r#""version":1"#, r#""version":999"#));
-        let (code, path, _) = fault(&text);
-        assert_eq!((code, &*path), ("unsupported_version", "metrics.version"));
-        let (code, path, _) = fault(r#"[{"wall_time":1},{"fpm":{"num_decode_requests":1}}]"#);
-        assert_eq!((code, &*path), ("invalid_field", "[1].fpm.sum_decode_kv_tokens"));
-    }
-
-    #[test]
-    fn an_impossible_duration_is_left_to_the_model() {
-        for wall_time in ["0", "-1", "1e9"] {
-            assert!(read(&format!(r#"{{"wall_time":{wall_time}}}"#)).is_ok());
-        }
-        for wall_time in ["NaN", "Infinity", "1e400", "null"] {
-            let (code, path, _) = fault(&format!(r#"{{"wall_time":{wall_time}}}"#));
-            assert_eq!((code, &*path), ("malformed", "wall_time"));
-        }
-    }
-
-    #[test]
-    fn a_cut_record_is_told_from_a_wrong_one() {
-        let text: String = format!(r#"{{"metrics":{RECORD}}}"#).replace('\n', " ");
-        for cut in 1..text.len() {
-            assert!(is_cut(&text.as_bytes()[..cut]), "{}", &text[..cut]);
-        }
-        assert!(!is_cut(text.as_bytes()));
-        assert!(!is_cut(br#"{"wall_time":NaN}"#));
-        assert!(fault(&text[..40]).2.contains("the line ends inside the record"));
-    }
-}
+mod tests;

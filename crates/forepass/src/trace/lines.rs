@@ -1,18 +1,15 @@
 //! From the bytes of a file, compressed or not, to its numbered lines.
 
-use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::io::{self, BufRead, Read};
 
-use flate2::bufread::MultiGzDecoder;
+use super::bytes::{Bytes, is_damage};
 
-const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Bytes kept of one line; what is longer is no record, and must not fill the memory.
-const MAX_LINE: u64 = 16 << 20;
+pub(super) const MAX_LINE: u64 = 16 << 20;
 
-/// One line that is not blank.
+/// One line, or one entry of a document.
 #[derive(Debug)]
 pub(super) struct Line<'a> {
     /// The text without surrounding blanks.
@@ -33,66 +30,38 @@ pub(super) enum LineEnd {
     Break,
 }
 
-/// The lines of a text, gzip members read through one after the other.
+/// The lines of a text.
 ///
-/// Compressed data that break off or are damaged end the text instead of failing: what stood
-/// before is good, and `broken` tells why it ended.
+/// Where compressed data break off or are damaged, the line ends and `broken` tells why; the next
+/// line is the first one behind the damage.
 pub(super) struct Lines {
-    text: Box<dyn BufRead + Send>,
-    gzip: bool,
+    bytes: Bytes,
     line: Vec<u8>,
     number: u64,
     end: LineEnd,
-    again: bool,
     finished: bool,
-    /// Why the text ended early, if it has.
+    /// Why the text broke at the end of the present line, if it has.
     pub(super) broken: Option<String>,
-    bytes_read: Arc<AtomicU64>,
 }
 
 impl Lines {
-    pub(super) fn new(input: impl Read + Send + 'static) -> io::Result<Self> {
-        let bytes_read = Arc::default();
-        let mut input = BufReader::new(Counting { input, bytes_read: Arc::clone(&bytes_read) });
-        let mut head = Vec::with_capacity(GZIP_MAGIC.len());
-        input.by_ref().take(GZIP_MAGIC.len() as u64).read_to_end(&mut head)?;
-        let gzip = head == GZIP_MAGIC;
-        let whole = Cursor::new(head).chain(input);
-        Ok(Self {
-            text: if gzip {
-                Box::new(BufReader::new(MultiGzDecoder::new(whole)))
-            } else {
-                Box::new(whole)
-            },
-            gzip,
+    pub(super) fn new(bytes: Bytes) -> Self {
+        Self {
+            bytes,
             line: Vec::new(),
             number: 0,
             end: LineEnd::Newline,
-            again: false,
             finished: false,
             broken: None,
-            bytes_read,
-        })
+        }
     }
 
-    /// The next line that is not blank.
+    /// The next line; blank ones and the remains at a break may be empty.
     pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
-        if !std::mem::take(&mut self.again) {
-            loop {
-                if !self.advance()? {
-                    return Ok(None);
-                }
-                if !self.text().is_empty() {
-                    break;
-                }
-            }
+        if !self.advance()? {
+            return Ok(None);
         }
         Ok(Some(Line { text: self.text(), number: self.number, end: self.end }))
-    }
-
-    /// Lets [`Lines::next`] give the present line once more.
-    pub(super) fn give_back(&mut self) {
-        self.again = true;
     }
 
     /// Number of the present line.
@@ -101,7 +70,7 @@ impl Lines {
     }
 
     pub(super) fn bytes_read(&self) -> u64 {
-        self.bytes_read.load(Ordering::Relaxed)
+        self.bytes.bytes_read()
     }
 
     fn text(&self) -> &[u8] {
@@ -120,14 +89,7 @@ impl Lines {
         self.end = match self.read_line() {
             Ok(()) if self.line.ends_with(b"\n") => LineEnd::Newline,
             Ok(()) => LineEnd::EndOfText,
-            // The decoder reports its own faults with these kinds, the system its with others.
-            Err(error)
-                if self.gzip
-                    && matches!(
-                        error.kind(),
-                        ErrorKind::UnexpectedEof | ErrorKind::InvalidInput | ErrorKind::InvalidData
-                    ) =>
-            {
+            Err(error) if is_damage(&error) => {
                 self.broken = Some(error.to_string());
                 LineEnd::Break
             }
@@ -136,42 +98,28 @@ impl Lines {
                 return Err(error);
             }
         };
-        self.finished = self.end != LineEnd::Newline;
+        self.finished = self.end == LineEnd::EndOfText;
         if self.line.is_empty() {
-            return Ok(false);
+            return Ok(!self.finished);
         }
         self.number += 1;
         Ok(true)
     }
 
     fn read_line(&mut self) -> io::Result<()> {
-        let mut text = self.text.by_ref().take(MAX_LINE);
+        let mut text = self.bytes.by_ref().take(MAX_LINE);
         text.read_until(b'\n', &mut self.line)?;
         if text.limit() == 0 && !self.line.ends_with(b"\n") {
-            self.text.skip_until(b'\n')?;
+            self.bytes.skip_until(b'\n')?;
             self.line.push(b'\n');
         }
         Ok(())
     }
 }
 
-/// Counts what is read, for whoever watches the progress.
-struct Counting<R> {
-    input: R,
-    bytes_read: Arc<AtomicU64>,
-}
-
-impl<R: Read> Read for Counting<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.input.read(buffer)?;
-        self.bytes_read.fetch_add(count as u64, Ordering::Relaxed);
-        Ok(count)
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::{Cursor, Write};
 
     use flate2::Compression;
     use flate2::write::GzEncoder;
@@ -184,19 +132,26 @@ mod tests {
         encoder.finish().unwrap()
     }
 
+    fn lines(input: impl Read + Send + 'static) -> Lines {
+        Lines::new(Bytes::new(input).unwrap())
+    }
+
+    /// The lines that are not blank, and why the text broke.
     fn read(bytes: &[u8]) -> (Vec<(u64, String, LineEnd)>, Option<String>) {
-        let mut lines = Lines::new(Cursor::new(bytes.to_vec())).unwrap();
+        let mut lines = lines(Cursor::new(bytes.to_vec()));
         let mut all = Vec::new();
         while let Some(line) = lines.next().unwrap() {
             let text = String::from_utf8_lossy(line.text).into_owned();
-            all.push((line.number, text, line.end));
+            if !text.is_empty() {
+                all.push((line.number, text, line.end));
+            }
         }
         assert_eq!(lines.bytes_read(), bytes.len() as u64);
         (all, lines.broken)
     }
 
     #[test]
-    fn lines_are_numbered_and_blank_ones_left_out() {
+    fn lines_are_numbered() {
         let (lines, broken) = read(b"\xef\xbb\xbfa\r\n\r\n  \nb \n\xef\xbb\xbfc");
         let expected = [
             (1, "a", LineEnd::Newline),
@@ -210,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn gzip_members_are_one_text() {
+    fn a_line_runs_over_the_ends_of_members() {
         let bytes = [gzip(b"a\nb"), gzip(b""), gzip(b"c\nd\n")].concat();
         let (lines, broken) = read(&bytes);
         let texts: Vec<_> = lines.iter().map(|(n, text, _)| (*n, &**text)).collect();
@@ -219,18 +174,9 @@ mod tests {
     }
 
     #[test]
-    fn a_line_can_be_given_back() {
-        let mut lines = Lines::new(Cursor::new(b"a\nb\n")).unwrap();
-        assert_eq!(lines.next().unwrap().unwrap().text, b"a");
-        lines.give_back();
-        assert_eq!(lines.next().unwrap().unwrap().text, b"a");
-        assert_eq!(lines.next().unwrap().unwrap().text, b"b");
-    }
-
-    #[test]
     fn an_endless_line_does_not_fill_the_memory() {
         let input = io::repeat(b'x').take(3 * MAX_LINE).chain(Cursor::new(b"\nb\n"));
-        let mut lines = Lines::new(input).unwrap();
+        let mut lines = lines(input);
         let line = lines.next().unwrap().unwrap();
         assert_eq!(line.text.len() as u64, MAX_LINE);
         assert_eq!(line.end, LineEnd::Newline);
@@ -239,29 +185,28 @@ mod tests {
     }
 
     #[test]
-    fn broken_compressed_data_end_the_text() {
-        let whole = gzip(b"a\nb\n");
-        let garbage = [&whole[..], b"not gzip"].concat();
-        let (lines, broken) = read(&garbage[..]);
-        assert_eq!(lines.len(), 2);
-        assert!(broken.is_some());
-        let mut damaged = whole.clone();
+    fn damage_ends_a_line_and_not_the_text() {
+        let mut damaged = gzip(b"a\nb");
         let checksum = damaged.len() - 8;
         damaged[checksum] ^= 1;
-        let (lines, broken) = read(&damaged);
-        assert_eq!(lines.len(), 2);
+        let (lines, broken) = read(&[&damaged[..], &gzip(b"c\n")].concat());
+        let found: Vec<_> = lines.iter().map(|(n, text, end)| (*n, &**text, *end)).collect();
+        assert_eq!(
+            found,
+            [(1, "a", LineEnd::Newline), (2, "b", LineEnd::Break), (3, "c", LineEnd::Newline)]
+        );
         assert!(broken.unwrap().contains("checksum"));
     }
 
     #[test]
-    fn a_failing_device_is_not_a_broken_text() {
+    fn a_failing_device_ends_the_text() {
         struct Failing;
         impl Read for Failing {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
                 Err(io::Error::other("the device is gone"))
             }
         }
-        let mut lines = Lines::new(Cursor::new(gzip(b"a\n")).take(12).chain(Failing)).unwrap();
+        let mut lines = lines(Cursor::new(gzip(b"a\n")).take(12).chain(Failing));
         assert!(lines.next().is_err());
         assert!(lines.next().unwrap().is_none());
     }

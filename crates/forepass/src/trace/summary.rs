@@ -7,6 +7,9 @@ use crate::error::Error;
 /// Faults kept with their place; the others are only counted.
 const FAULTS_KEPT: usize = 10;
 
+/// Warnings kept; a file that is damaged all over has no end of them.
+const WARNINGS_KEPT: usize = 20;
+
 /// What was read so far.
 ///
 /// Every record of the file is accounted for: `rows` is `iterations` plus the sum of `skipped`.
@@ -35,6 +38,10 @@ impl ReadSummary {
     }
 
     pub(super) fn warn(&mut self, warning: impl Into<String>) {
-        self.warnings.push(warning.into());
+        if self.warnings.len() < WARNINGS_KEPT {
+            self.warnings.push(warning.into());
+        } else if self.warnings.len() == WARNINGS_KEPT {
+            self.warnings.push("there is more to warn of, which is left out".to_owned());
+        }
     }
 }

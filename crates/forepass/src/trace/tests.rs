@@ -1,12 +1,14 @@
 //! Traces as a whole: detection, faults, ends, and the accounts of it.
 
-use std::io::{Cursor, Write};
+use std::io::{Cursor, Read, Write};
+use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
 
 use super::*;
+use crate::error::{Error, Result};
 
 const CSV: &str = "wall_time_s,prefill_tokens,prefill_kv_tokens,prefill_requests,\
                    decode_kv_tokens,decode_requests\n";
@@ -68,7 +70,6 @@ fn the_format_is_told_from_the_content() {
             assert_eq!(summary.warnings, [""; 0]);
         }
     }
-    assert_eq!(TraceFormat::ALL.map(TraceFormat::name), ["fpm_jsonl", "vllm_csv", "trtllm_csv"]);
 }
 
 #[test]
@@ -214,12 +215,45 @@ fn a_wrong_last_line_is_not_taken_for_a_cut_one() {
 }
 
 #[test]
-fn garbage_behind_a_member_ends_the_trace_with_a_warning() {
-    let bytes = [gzip("{\"wall_time\": 1}\n{\"wall_time\": 2}"), b"garbage".to_vec()].concat();
-    let (iterations, summary) = finish(open_with(bytes, &strict()).unwrap());
+fn damage_between_members_is_told_and_passed_over() {
+    let first = gzip("{\"wall_time\": 1}\n{\"wall_time\": 2}");
+    let bytes = [&first[..], b"garbage"].concat();
+    let (iterations, summary) = finish(open_with(&*bytes, &strict()).unwrap());
     assert_eq!(iterations.len(), 2);
     assert_eq!(summary.warnings.len(), 1);
     assert!(summary.warnings[0].contains("at line 2"), "{}", summary.warnings[0]);
+    let bytes = [&bytes[..], &gzip("{\"wall_time\": 3}\n")].concat();
+    let (iterations, summary) = finish(open_with(bytes, &strict()).unwrap());
+    assert_eq!(lines_of(&iterations), [1, 2, 3]);
+    assert!(summary.warnings[0].contains("goes on with the next gzip member"), "{summary:?}");
+}
+
+#[test]
+fn a_damaged_member_costs_its_own_records_alone() {
+    let member = |from: u64| {
+        let line = |n: u64| format!("{{\"counter_id\": {n}, \"wall_time\": 0.{n}}}\n");
+        gzip(&(from..from + 500).map(line).collect::<String>())
+    };
+    let mut damaged = member(501);
+    let middle = damaged.len() / 2;
+    damaged.truncate(middle);
+    let (iterations, summary) =
+        finish(open([member(1), damaged, member(1001), member(1501)].concat()).unwrap());
+    let counters: Vec<_> = iterations.iter().map(|i| i.ranks[0].counter_id).collect();
+    assert_eq!(counters[..500], (1..501).collect::<Vec<_>>());
+    assert_eq!(counters[counters.len() - 1000..], (1001..2001).collect::<Vec<_>>());
+    assert!(counters.len() > 1600, "{}", counters.len());
+    assert!(!summary.warnings.is_empty());
+    assert!(summary.skipped.keys().all(|code| matches!(*code, "truncated" | "malformed")));
+}
+
+#[test]
+fn what_comes_behind_a_start_that_tells_nothing_is_read() {
+    let whole = gzip("{\"wall_time\": 1}\n");
+    let bytes = [&whole[..12], &whole, &whole].concat();
+    let (iterations, summary) = finish(open(bytes).unwrap());
+    assert!(!iterations.is_empty());
+    assert!(summary.warnings[0].contains("break off"), "{summary:?}");
 }
 
 #[test]
@@ -255,6 +289,66 @@ fn what_is_no_trace_is_refused_with_a_reason() {
         assert_eq!(error.code(), code, "{error}");
         assert!(error.to_string().starts_with('t'), "{error}");
     }
+}
+
+/// The same line without end.
+struct Endless(&'static [u8]);
+
+impl Read for Endless {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let line = self.0;
+        for (place, byte) in buffer.iter_mut().zip(line.iter().cycle()) {
+            *place = *byte;
+        }
+        Ok(buffer.len() / line.len() * line.len())
+    }
+}
+
+#[test]
+fn whoever_skips_without_end_can_be_stopped() {
+    for line in [&b"not json\n"[..], b"\n", b"[]\n"] {
+        let options = ReadOptions::default().with_format(TraceFormat::FpmJsonl);
+        let mut reader = TraceReader::from_reader("t", Endless(line), &options).unwrap();
+        let progress = crate::Progress::default();
+        progress.cancel();
+        let error = reader.read_watched(&mut Iteration::default(), &progress).unwrap_err();
+        assert_eq!(error, Error::Cancelled);
+        assert!(progress.bytes() > 0);
+    }
+}
+
+#[test]
+fn a_text_without_end_that_tells_nothing_is_refused() {
+    let options = ReadOptions::default();
+    let error = TraceReader::from_reader("t", Endless(b"hello\n"), &options).unwrap_err();
+    assert_eq!(error.code(), "unknown_format");
+}
+
+#[test]
+fn a_fault_within_an_entry_of_several_lines_has_its_own_line() {
+    let text = "[\n {\n  \"gpuForwardTimeMS\": 1,\n  \"iter\": -1\n }\n]\n";
+    let (_, summary) = finish(open(text).unwrap());
+    let message = summary.faults[0].to_string();
+    assert!(message.starts_with("t:4: iter: ") && message.ends_with("at column 12"), "{message}");
+}
+
+#[test]
+fn logs_that_open_like_json_are_logs() {
+    let log = "[2026-11-30 12:00:00] Ready\n[1] [2] x\n[2026-11-30 12:00:01 TP0] Decode batch, \
+               #running-req: 1, #token: 9, gen throughput (token/s): 100.0, #queue-req: 0\n";
+    let reader = open(log).unwrap();
+    assert_eq!(reader.format(), Some(TraceFormat::SglangLog));
+    let (iterations, summary) = finish(reader);
+    assert_eq!((lines_of(&iterations), summary.rows), (vec![3], 1));
+}
+
+#[test]
+fn empty_polls_do_not_hide_what_follows() {
+    let stats = "[]\n[]\n[{\"iterLatencyMS\": 1, \"inflightBatchingStats\": {}}]\n[]\n";
+    let reader = open(stats).unwrap();
+    assert_eq!(reader.format(), Some(TraceFormat::TrtllmStats));
+    let (iterations, summary) = finish(reader);
+    assert_eq!((lines_of(&iterations), summary.rows), (vec![3], 1));
 }
 
 #[test]
