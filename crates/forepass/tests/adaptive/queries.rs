@@ -43,7 +43,8 @@ fn context(load: Load) -> f64 {
     load.kv_tokens as f64 / load.requests as f64 / 4000.0
 }
 
-/// Median errors inside, up to a third beyond, and farther, on noise of 3 to 10 %.
+/// Median errors inside, up to a third beyond, and farther: as measured, with room of a quarter or
+/// more, on noise of 3 to 10 %.
 fn synthetic_bounds(name: &str) -> [f64; 3] {
     match name {
         // Beyond its box the spline rises as the line does, whose price of a request is the mean
