@@ -142,9 +142,7 @@ impl Store {
             Ok((ms, source, reason)) => {
                 Forecast { ms: Some(ms), source: Some(source), reason, ..forecast }
             }
-            Err(reason) => {
-                Forecast { ms: None, source: None, reason: Some(reason), ..forecast }
-            }
+            Err(reason) => Forecast { ms: None, source: None, reason: Some(reason), ..forecast },
         }
     }
 

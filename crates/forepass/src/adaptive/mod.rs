@@ -177,7 +177,8 @@ impl Adaptive {
     /// Learns that a row has been retained, and fits again where that is due.
     pub fn update(&mut self, retention: &Retention) {
         self.accepted += 1;
-        if self.accepted < self.next_refit || retention.len() < self.params.linear.min_observations {
+        if self.accepted < self.next_refit || retention.len() < self.params.linear.min_observations
+        {
             return;
         }
         self.next_refit = self.accepted + (self.accepted / REFIT_SHARE).clamp(1, REFIT_AT_MOST);
@@ -213,9 +214,8 @@ impl Adaptive {
             };
             basis = self.refitter.knots(start, knots, basis.as_ref()).or(basis);
         }
-        self.spline = basis
-            .and_then(|basis| self.refitter.spline(&basis))
-            .filter(SplineModel::is_ready);
+        self.spline =
+            basis.and_then(|basis| self.refitter.spline(&basis)).filter(SplineModel::is_ready);
     }
 
     /// Forecasts a load; `floor` is what it costs at the least, where that is known.
@@ -291,26 +291,33 @@ impl Adaptive {
     }
 }
 
-/// What the models say of a load. The spline ends with the box of retained loads; beyond it, it
-/// goes on in proportion to the line. Without a spline the line stands in for it.
+/// What the models say of a load. The spline ends with the box of retained loads. Below it, it goes
+/// on in proportion to the line; beyond it, it rises as the line does, in the proportion of the two
+/// at the far corner of the box: one for all loads, so that what is served rises with each feature
+/// inside the box of the other, too. Without a spline the line stands in for it.
 fn values(
     line: &LinearModel,
     spline: Option<&SplineModel>,
     features: &[f64; FEATURES],
     retention: &Retention,
 ) -> [f64; MODELS] {
-    let along = line.value(features).max(FLOOR_MS);
-    let Some(spline) = spline else { return [along; MODELS] };
+    let along = |features: &[f64; FEATURES]| line.value(features).max(FLOOR_MS);
+    let Some(spline) = spline else { return [along(features); MODELS] };
     let range = retention.range();
-    let inside = std::array::from_fn(|axis| {
-        let [least, greatest] = range[axis];
-        features[axis].max(least).min(greatest)
-    });
-    let edge = spline.value(&inside).max(FLOOR_MS);
-    if inside == *features {
-        return [along, edge];
+    let greatest = range.map(|[_, greatest]| greatest);
+    let capped: [f64; FEATURES] = std::array::from_fn(|axis| features[axis].min(greatest[axis]));
+    let inside = std::array::from_fn(|axis| capped[axis].max(range[axis][0]));
+    let bent = |features: &[f64; FEATURES]| spline.value(features).max(FLOOR_MS);
+    let mut value = bent(&inside);
+    if inside != capped {
+        value *= along(&capped) / along(&inside);
     }
-    [along, (edge * (along / line.value(&inside).max(FLOOR_MS))).max(FLOOR_MS)]
+    if capped != *features {
+        let beyond = |axis: usize| line.prices[axis] * (features[axis] - capped[axis]);
+        let rise: f64 = (0..FEATURES).map(beyond).sum();
+        value += rise * (bent(&greatest) / along(&greatest));
+    }
+    [along(features), value.max(FLOOR_MS)]
 }
 
 #[cfg(test)]

@@ -102,6 +102,19 @@ fn beyond_the_retained_loads_the_forecast_goes_on_along_the_line() {
 }
 
 #[test]
+fn beyond_the_loads_of_one_feature_more_of_the_other_is_not_faster() {
+    let mut stand = Stand::new(params());
+    // Tokens cost nothing from the eighth on, as the spline can tell and the line cannot.
+    let cost = |[attention, ffn]: [f64; 2]| 5.0 + attention / 1000.0 + ffn.min(8.0);
+    for step in 0..300 {
+        stand.observe(load(step), cost(load(step)));
+    }
+    let forecasts = [10.0, 20.0, 30.0].map(|ffn| stand.ms([20_000.0, ffn]));
+    assert!(forecasts.is_sorted(), "{forecasts:?}");
+    assert!((forecasts[0] / cost([20_000.0, 10.0]) - 1.0).abs() < 0.1, "{forecasts:?}");
+}
+
+#[test]
 fn a_line_does_not_fall_below_zero_without_load() {
     let mut stand = Stand::new(params());
     // Latency grows with the square of load: the best line has a negative intercept.
@@ -138,10 +151,7 @@ fn only_what_the_options_name_takes_part() {
         arms.iter().map(|arm| (arm.source, arm.level_window)).collect()
     };
     let still = AdaptiveParams { level_tracking: false, ..params() };
-    assert_eq!(
-        arms(AdaptiveParams { knots_per_axis: None, ..still }),
-        [(Source::RobustLinear, 0)]
-    );
+    assert_eq!(arms(AdaptiveParams { knots_per_axis: None, ..still }), [(Source::RobustLinear, 0)]);
     assert_eq!(arms(AdaptiveParams { line: false, ..still }), [(Source::RobustSpline, 0)]);
     assert_eq!(arms(params()).len(), 8);
 }
