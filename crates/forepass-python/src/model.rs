@@ -27,8 +27,7 @@ pub(crate) struct Forecast {
 }
 
 /// What a forecast is made of.
-type Parts<'a> =
-    (Option<f64>, Option<&'a str>, &'a str, Option<&'a str>, Option<f64>, Option<f64>);
+type Parts<'a> = (Option<f64>, Option<&'a str>, &'a str, Option<&'a str>, Option<f64>, Option<f64>);
 
 #[pymethods]
 impl Forecast {
@@ -151,8 +150,9 @@ impl CoreModel {
         &self,
         py: Python<'_>,
         iteration: &Bound<'_, PyAny>,
-        level: Option<f64>,
+        level: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Forecast> {
+        let level = level.map(|level| number(&level, "level")).transpose()?;
         let ranks = self::iteration(iteration).map_err(|fault| fault.exception(py))?;
         let forecast = guarded(|| match level {
             None => self.lock(py).forecast(ranks.as_ref()),
@@ -199,6 +199,16 @@ impl CoreModel {
     fn copy(&self, py: Python<'_>) -> Self {
         Self { model: Mutex::new(self.lock(py).clone()) }
     }
+}
+
+/// A number that is an argument by this name.
+fn number(value: &Bound<'_, PyAny>, name: &str) -> PyResult<f64> {
+    value.extract().map_err(|_| {
+        let found =
+            value.get_type().name().map_or_else(|_| "?".to_owned(), |kind| kind.to_string());
+        let message = format!("expected a number, found {found}");
+        exception(value.py(), &Error::metrics("invalid_type", name, message))
+    })
 }
 
 /// The columns, copied: other threads may write to an array while the interpreter is released.

@@ -116,14 +116,13 @@ pub struct Forecast {
 
 impl Forecast {
     /// The forecast of an iteration without work.
-    pub(crate) const IDLE: Self =
-        Self {
-            ms: Some(0.0),
-            source: Some(Source::Idle),
-            kind: None,
-            reason: None,
-            interval_ms: None,
-        };
+    pub(crate) const IDLE: Self = Self {
+        ms: Some(0.0),
+        source: Some(Source::Idle),
+        kind: None,
+        reason: None,
+        interval_ms: None,
+    };
 
     /// Name of the kind of work, `idle` where there is none.
     pub fn kind_name(&self) -> &'static str {

@@ -212,7 +212,7 @@ impl ForwardPassModel {
             return Err(Error::metrics(
                 "invalid_level",
                 "level",
-                format!("level: {level}: must be between 0 and 1, both excluded"),
+                format!("{level}: must be between 0 and 1, both excluded"),
             ));
         }
         let workload = self.workload(ranks)?;
@@ -222,9 +222,8 @@ impl ForwardPassModel {
     /// The forecast of a workload with the interval at a level between 0 and 1.
     pub(crate) fn forecast_workload_at(&self, workload: Option<&Workload>, level: f64) -> Forecast {
         let forecast = self.forecast_workload(workload);
-        let interval_ms = forecast.kind.and_then(|kind| {
-            self.store(kind)?.interval(forecast.ms?, level)
-        });
+        let interval_ms =
+            forecast.kind.and_then(|kind| self.store(kind)?.interval(forecast.ms?, level));
         Forecast { interval_ms, ..forecast }
     }
 

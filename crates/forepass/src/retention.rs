@@ -206,9 +206,8 @@ impl Retention {
         while self.len() - self.in_grid > recent {
             let at = self.first_outside();
             let slot = self.slots.get(at as usize)?;
-            let is_inside = |([least, greatest], value): (&[f64; 2], &f64)| {
-                least <= value && value <= greatest
-            };
+            let is_inside =
+                |([least, greatest], value): (&[f64; 2], &f64)| least <= value && value <= greatest;
             self.since_span += 1;
             if self.since_span <= self.max_observations
                 && self.grid.iter().zip(&slot.coordinates).all(is_inside)
@@ -311,7 +310,9 @@ impl Retention {
         self.slots[at as usize].next_in_cell = NONE;
         let place = match self.places.get(position) {
             Some(&place) => place as usize,
-            None => self.cells.iter().position(|cell| cell.position == position).unwrap_or(usize::MAX),
+            None => {
+                self.cells.iter().position(|cell| cell.position == position).unwrap_or(usize::MAX)
+            }
         };
         if let Some(cell) = self.cells.get_mut(place) {
             self.slots[cell.youngest as usize].next_in_cell = at;

@@ -142,10 +142,13 @@ impl Store {
             Ok((ms, source, reason)) => {
                 Forecast { ms: Some(ms), source: Some(source), reason, ..forecast }
             }
-            Err(reason) => {
-                Forecast { ms: None, source: None, reason: Some(reason), ..forecast }
-            }
+            Err(reason) => Forecast { ms: None, source: None, reason: Some(reason), ..forecast },
         }
+    }
+
+    /// Whether its fit knows intervals at all.
+    pub(crate) fn has_intervals(&self) -> bool {
+        matches!(self.fit, Fit::Adaptive(_))
     }
 
     /// The interval around a forecast that holds this share of latencies, where it is known.

@@ -177,7 +177,8 @@ impl Adaptive {
     /// Learns that a row has been retained, and fits again where that is due.
     pub fn update(&mut self, retention: &Retention) {
         self.accepted += 1;
-        if self.accepted < self.next_refit || retention.len() < self.params.linear.min_observations {
+        if self.accepted < self.next_refit || retention.len() < self.params.linear.min_observations
+        {
             return;
         }
         self.next_refit = self.accepted + (self.accepted / REFIT_SHARE).clamp(1, REFIT_AT_MOST);
@@ -213,9 +214,8 @@ impl Adaptive {
             };
             basis = self.refitter.knots(start, knots, basis.as_ref()).or(basis);
         }
-        self.spline = basis
-            .and_then(|basis| self.refitter.spline(&basis))
-            .filter(SplineModel::is_ready);
+        self.spline =
+            basis.and_then(|basis| self.refitter.spline(&basis)).filter(SplineModel::is_ready);
     }
 
     /// Forecasts a load; `floor` is what it costs at the least, where that is known.

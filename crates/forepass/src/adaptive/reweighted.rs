@@ -108,9 +108,8 @@ impl Refitter {
         self.spline_rows.clear();
         self.spline_rows.extend(self.rows.iter().map(|row| row_at(basis, row)));
         self.weigh(None);
-        let fit = |this: &Self, likely| {
-            fit_weighted(&this.spline_rows, &this.weights, basis, likely)
-        };
+        let fit =
+            |this: &Self, likely| fit_weighted(&this.spline_rows, &this.weights, basis, likely);
         let (mut spline, mut used) = fit(self, self.used)?;
         for _ in 0..self.iterations() {
             self.weigh(Some(&|row: &Observation| spline.value(&row.features)));

@@ -138,10 +138,7 @@ fn only_what_the_options_name_takes_part() {
         arms.iter().map(|arm| (arm.source, arm.level_window)).collect()
     };
     let still = AdaptiveParams { level_tracking: false, ..params() };
-    assert_eq!(
-        arms(AdaptiveParams { knots_per_axis: None, ..still }),
-        [(Source::RobustLinear, 0)]
-    );
+    assert_eq!(arms(AdaptiveParams { knots_per_axis: None, ..still }), [(Source::RobustLinear, 0)]);
     assert_eq!(arms(AdaptiveParams { line: false, ..still }), [(Source::RobustSpline, 0)]);
     assert_eq!(arms(params()).len(), 8);
 }

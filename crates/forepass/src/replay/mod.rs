@@ -9,4 +9,4 @@ mod score;
 pub use baseline::Baseline;
 pub use report::{InputReport, Report, Result as FitResult};
 pub use run::{Contender, Options, replay};
-pub use score::Stats;
+pub use score::{IntervalStats, Stats};
