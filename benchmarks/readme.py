@@ -48,26 +48,33 @@ def speed(evidence: dict[str, Any]) -> str:
     launch = results["launch_resolution"]["results"][0]
     few, many = (update["batch_over_recursive"] for update in updates)
     kept = " and ".join(f"{update['retained']:,}" for update in updates)
-    rows = [
-        [f"recursive update against a batch refit in the same arithmetic, {kept} rows kept",
-         f"{few:.1f}x, {many:.0f}x"],
-        [f"`predict` and `observe` of one dict against {' '.join(python['peer'].split()[:2])}",
-         f"{python['median_ratio']:.0f}x faster ({python['fast_us']:.1f} us for both)"],
-        ["a row of `predict_batch` against that peer's call", f"{batch['ratio']:.0f}x faster"],
-        ["a gzipped JSON-lines replay against the same in a Python loop over this model",
-         f"{replay['median_ratio']:.1f}x faster "
-         f"({replay['rows_per_s'] / 1000:.0f} thousand rows a second)"],
-        ["a row of the adaptively and of the periodically searched spline against the line "
-         "(median over recordings)",
-         f"{spline['median_spline_over_linear']:.1f}x, "
-         f"{spline['median_spline_periodic_over_linear']:.1f}x the time"],
-        ["a row of `auto` against the line (median over recordings)",
-         f"{spline['median_auto_over_linear']:.1f}x the time"],
-        ["a knot search against refitting every candidate",
-         f"{spline['search']['ratio']:.0f}x faster"],
-        ["a launch from its JSON text to its resolved form, against parsing the text",
-         f"{launch['resolve_over_parse']:.1f}x the time ({launch['resolve_us']:.0f} us)"],
-    ]  # fmt: skip
+    rows_per_s = f"{replay['rows_per_s'] / 1000:.0f} thousand rows a second"
+    adaptive, periodic, auto = (
+        spline[f"median_{fit}_over_linear"] for fit in ("spline", "spline_periodic", "auto")
+    )
+    ratios = {
+        f"recursive update against a batch refit in the same arithmetic, {kept} rows kept": (
+            f"{few:.1f}x, {many:.0f}x"
+        ),
+        f"`predict` and `observe` of one dict against {' '.join(python['peer'].split()[:2])}": (
+            f"{python['median_ratio']:.0f}x faster ({python['fast_us']:.1f} us for both)"
+        ),
+        "a row of `predict_batch` against that peer's call": f"{batch['ratio']:.0f}x faster",
+        "a gzipped JSON-lines replay against the same in a Python loop over this model": (
+            f"{replay['median_ratio']:.1f}x faster ({rows_per_s})"
+        ),
+        "a row of the spline, searched adaptively and periodically, against the line": (
+            f"{adaptive:.1f}x, {periodic:.1f}x the time (median over recordings)"
+        ),
+        "a row of `auto` against the line": f"{auto:.1f}x the time (median over recordings)",
+        "a knot search against refitting every candidate": (
+            f"{spline['search']['ratio']:.0f}x faster"
+        ),
+        "a launch from its JSON text to its resolved form, against parsing the text": (
+            f"{launch['resolve_over_parse']:.1f}x the time ({launch['resolve_us']:.0f} us)"
+        ),
+    }
+    rows = [[what, ratio] for what, ratio in ratios.items()]
     return table(["what", "ratio"], rows)
 
 

@@ -32,4 +32,5 @@ def test_a_changed_number_is_noticed() -> None:
     digit = next(i for i in range(start, len(text)) if text[i].isdigit())
     changed = text[:digit] + str((int(text[digit]) + 1) % 10) + text[digit + 1 :]
     outcome = checked(changed)
-    assert outcome.returncode == 1 and not outcome.stderr
+    assert outcome.returncode == 1
+    assert not outcome.stderr

@@ -166,10 +166,16 @@ class AdaptiveStore:
         if self.spline is None:
             return self.line_ms(features)
         kept = np.array([row.features for row in self.retention.rows], REAL)
-        inside = np.clip(features, kept.min(axis=0), kept.max(axis=0))
+        corner = kept.max(axis=0)
+        capped = np.minimum(features, corner)
+        inside = np.maximum(capped, kept.min(axis=0))
         values = np.maximum(spline_heights_ms(self.spline, inside), REAL(FLOOR_MS))
-        away = np.any(inside != features, axis=1)
-        values[away] *= self.line_ms(features[away]) / self.line_ms(inside[away])
+        below = np.any(inside != capped, axis=1)
+        values[below] *= self.line_ms(capped[below]) / self.line_ms(inside[below])
+        far = np.any(capped != features, axis=1)
+        top = corner[np.newaxis, :]
+        proportion = np.maximum(spline_heights_ms(self.spline, top), REAL(FLOOR_MS)) / self.line_ms(top)
+        values[far] += (self.line_ms(features[far]) - self.line_ms(capped[far])) * proportion
         return np.maximum(values, REAL(FLOOR_MS))
 
     # --- forecasts ----------------------------------------------------------------------------------------------

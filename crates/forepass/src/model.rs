@@ -211,8 +211,8 @@ impl ForwardPassModel {
         if !(level > 0.0 && level < 1.0) {
             return Err(Error::metrics(
                 "invalid_level",
-                "",
-                format!("{level} is no level of an interval: it must be between 0 and 1"),
+                "level",
+                format!("{level}: must be between 0 and 1, both excluded"),
             ));
         }
         let workload = self.workload(ranks)?;

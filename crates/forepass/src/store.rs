@@ -146,6 +146,11 @@ impl Store {
         }
     }
 
+    /// Whether its fit knows intervals at all.
+    pub(crate) fn has_intervals(&self) -> bool {
+        matches!(self.fit, Fit::Adaptive(_))
+    }
+
     /// The interval around a forecast that holds this share of latencies, where it is known.
     pub fn interval(&self, forecast_ms: f64, level: f64) -> Option<[f64; 2]> {
         match &self.fit {

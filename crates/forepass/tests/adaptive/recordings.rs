@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use forepass::replay::{Baseline, Contender, Options, replay};
+use forepass::trace::TraceSource;
 use forepass::{
     ForwardPassMetrics, ForwardPassModel, Progress, ReadOptions, TraceReader, WorkerType,
 };
@@ -102,8 +103,9 @@ fn auto_answers_nearly_all_rows_and_as_well_as_any_other() {
     let mut options = Options::default();
     options.predictions = true;
     options.threads = 2;
+    let sources: Vec<_> = paths.iter().map(|path| TraceSource::file(path)).collect();
     let (report, predictions) =
-        replay(&paths, &contenders, &options, &Progress::default()).unwrap();
+        replay(&sources, &contenders, &options, &Progress::default()).unwrap();
     for (input, stats) in &report.results[0].by_input {
         assert!(stats.coverage_pct.unwrap() >= 99.9, "{input}: {stats:?}");
     }
