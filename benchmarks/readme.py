@@ -45,7 +45,7 @@ def speed(evidence: dict[str, Any]) -> str:
     python = results["python_predict_and_observe_against_peer"]
     batch = results["predict_batch_row_against_peer_call"]
     replay = results["replay_against_python_loop"]
-    launch = results["launch_resolution"]["results"][0]
+    launch = results["launch_against_parsing_its_json"]["results"][0]
     few, many = (update["batch_over_recursive"] for update in updates)
     kept = " and ".join(f"{update['retained']:,}" for update in updates)
     rows_per_s = f"{replay['rows_per_s'] / 1000:.0f} thousand rows a second"

@@ -1,4 +1,4 @@
-"""Speed as ratios of two things in one run: updates, Python calls, batches, a whole replay.
+"""Speed as ratios of two things in one run: updates, launches, Python calls, batches, a replay.
 
 Run `make bench`, or `python benchmarks/speed.py --write` where forepass and the peer are installed.
 """
@@ -157,13 +157,13 @@ def main() -> None:
         "results": {
             "recursive_update_against_batch_refit": rust_benchmark("recursive"),
             "fits_against_linear": fit_updates(),
+            "launch_against_parsing_its_json": rust_benchmark("launch"),
             "python_predict_and_observe_against_peer": {
                 "peer": "aiconfigurator 0.12.0 RustForwardPassPerfModel.from_regression({})",
                 **calls,
             },
             "predict_batch_row_against_peer_call": batch_rows(records, peer_us),
             "replay_against_python_loop": whole_replay(),
-            "launch_resolution": rust_benchmark("launch"),
         },
     }
     print(json.dumps(document["results"], indent=1))
