@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md \
 	$(shell find crates python -type f -not -name '*.so' -not -path '*/__pycache__/*')
 
-.PHONY: demo test lint rust-test python-test bench accuracy clean
+.PHONY: demo test lint rust-test python-test bench accuracy choices readme evidence clean
 .DELETE_ON_ERROR:
 
 ## demo: build, and replay the bundled recording
@@ -39,6 +39,17 @@ bench: $(VENV)/bench.stamp
 ## accuracy: replay all recordings at hand and write benchmarks/evidence/accuracy.json
 accuracy: $(VENV)/demo.stamp
 	$(BIN)/python benchmarks/accuracy.py --write
+
+## choices: compare variants of the adaptive fit and write benchmarks/evidence/choices.json
+choices: $(VENV)/demo.stamp
+	$(BIN)/python benchmarks/choices.py --write
+
+## readme: write the README's tables from the evidence
+readme:
+	$(PYTHON) benchmarks/readme.py
+
+## evidence: measure everything anew, and write the README's tables from it
+evidence: bench accuracy choices readme
 
 # The wheel is built once, and that wheel is what is tested.
 dist/wheel.stamp: $(WHEEL_SOURCES) $(VENV)/python.stamp

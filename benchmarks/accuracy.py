@@ -12,7 +12,7 @@ from evidence_file import provenance, recordings, write
 
 import forepass
 
-FITS = ("linear", "spline", "spline-periodic")
+FITS = ("auto", "linear", "spline", "spline-periodic")
 COMMAND = "make accuracy"
 
 

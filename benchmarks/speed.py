@@ -1,4 +1,4 @@
-"""Speed as ratios of two things in one run: updates, Python calls, batches, a whole replay.
+"""Speed as ratios of two things in one run: updates, launches, Python calls, batches, a replay.
 
 Run `make bench`, or `python benchmarks/speed.py --write` where forepass and the peer are installed.
 """
@@ -56,12 +56,12 @@ def rust_benchmark(name: str, *arguments: str) -> dict[str, Any]:
     return document
 
 
-def spline_updates() -> dict[str, Any]:
-    """(e) The spline against the line over all recordings at hand, and its search."""
+def fit_updates() -> dict[str, Any]:
+    """(e) Spline and adaptive fit against the line over all recordings, and a knot search."""
     folder = recordings()
     traces = [] if folder is None else sorted(folder.glob("*/*.gz"))
     document = rust_benchmark("spline", *map(str, traces))
-    for fit in ("spline", "spline_periodic"):
+    for fit in ("spline", "spline_periodic", "auto"):
         ratios = [trace[f"{fit}_over_linear"] for trace in document["traces"]]
         if ratios:
             document[f"median_{fit}_over_linear"] = statistics.median(ratios)
@@ -156,7 +156,8 @@ def main() -> None:
         **provenance(COMMAND, [Path(forepass.sample_path())]),
         "results": {
             "recursive_update_against_batch_refit": rust_benchmark("recursive"),
-            "spline_against_linear": spline_updates(),
+            "fits_against_linear": fit_updates(),
+            "launch_against_parsing_its_json": rust_benchmark("launch"),
             "python_predict_and_observe_against_peer": {
                 "peer": "aiconfigurator 0.12.0 RustForwardPassPerfModel.from_regression({})",
                 **calls,

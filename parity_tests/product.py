@@ -6,7 +6,9 @@ import csv
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from oracle.record import RankRecord
 from oracle.replay import ReplayedRow
 
 OBSERVED_TOLERANCE = 1e-12
@@ -23,11 +25,28 @@ class ProductRow:
     reason: str
 
 
+AUTO = "auto"
+
+
+def named(fit: str) -> str | tuple[str, dict[str, Any]]:
+    """The fit as the product's replay takes it: the adaptive one has no short name."""
+    if fit != AUTO:
+        return fit
+    return fit, {
+        "model": "model",
+        "system": "system",
+        "backend": "vllm",
+        "worker_type": "aggregated",
+        "estimation_mode": "fpm_regression",
+        "estimator_config": {"fpm_regression": {"fit": {"kind": fit}}},
+    }
+
+
 def product_rows(recording: Path, predictions: Path, fit: str) -> dict[int, ProductRow]:
     """Replay a recording with the product; its scored iterations by row number."""
     import forepass
 
-    forepass.replay(str(recording), fits=[fit], baselines=False, predictions=str(predictions))
+    forepass.replay(str(recording), fits=[named(fit)], baselines=False, predictions=str(predictions))
     rows: dict[int, ProductRow] = {}
     with predictions.open(newline="") as lines:
         for line in csv.DictReader(lines):
@@ -41,6 +60,24 @@ def product_rows(recording: Path, predictions: Path, fit: str) -> dict[int, Prod
                 reason=line["reason"],
             )
     return rows
+
+
+def message(record: RankRecord, counter: int) -> dict[str, Any]:
+    """The record as the engine publishes it, its time in seconds."""
+    return {
+        "version": record.version,
+        "worker_id": record.worker_id,
+        "dp_rank": 0,
+        "counter_id": counter,
+        "wall_time": record.wall_time_s,
+        "scheduled_requests": {
+            "num_prefill_requests": record.num_prefill_requests,
+            "sum_prefill_tokens": record.sum_prefill_tokens,
+            "sum_prefill_kv_tokens": record.sum_prefill_kv_tokens,
+            "num_decode_requests": record.num_decode_requests,
+            "sum_decode_kv_tokens": record.sum_decode_kv_tokens,
+        },
+    }
 
 
 def close(product: float, expected: float, tolerance: float) -> bool:

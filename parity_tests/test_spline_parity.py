@@ -16,7 +16,7 @@ from oracle.record import RankRecord
 from oracle.replay import ReplayedRow, replay
 from oracle.spline_store import SPLINE, SplineStore
 from oracle.traces import TRACES_VARIABLE, read_recording, recordings_folder
-from product import ProductRow, close, product_rows
+from product import ProductRow, close, message, product_rows
 from product import row_difference as product_row_difference
 from product import row_differences as product_row_differences
 
@@ -102,24 +102,6 @@ def product_stores(records: list[RankRecord], fit: str) -> Stores:
         for worker_id, model in models.items()
         for store in model.diagnostics()["stores"]
         if store["accepted_observations"] > 0  # the oracle opens a store with its first row
-    }
-
-
-def message(record: RankRecord, counter: int) -> dict[str, Any]:
-    """The record as the engine publishes it, its time in seconds."""
-    return {
-        "version": record.version,
-        "worker_id": record.worker_id,
-        "dp_rank": 0,
-        "counter_id": counter,
-        "wall_time": record.wall_time_s,
-        "scheduled_requests": {
-            "num_prefill_requests": record.num_prefill_requests,
-            "sum_prefill_tokens": record.sum_prefill_tokens,
-            "sum_prefill_kv_tokens": record.sum_prefill_kv_tokens,
-            "num_decode_requests": record.num_decode_requests,
-            "sum_decode_kv_tokens": record.sum_decode_kv_tokens,
-        },
     }
 
 

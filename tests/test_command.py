@@ -37,8 +37,11 @@ def test_it_replays_the_bundled_recording(command: Command) -> None:
     assert lines[2].split() == (
         "fit kind rows eligible coverage MAPE median p90 p99 bias us/row".split()
     )
-    fits = [line.split()[0] for line in lines[4:]]
-    assert fits == ["linear"] * 4 + ["last"] * 4 + ["median"] * 4
+    fits = [line.split()[0] if line else "" for line in lines[4:]]
+    names = ["linear", "auto", "last", "median"]
+    assert fits[:16] == [name for name in names for _ in range(4)]
+    assert lines[21].startswith("90% intervals")
+    assert fits[19:] == ["auto"] * 4
 
 
 def test_it_is_installed_as_a_script() -> None:
@@ -56,6 +59,7 @@ def test_several_inputs_come_worst_first(command: Command, trace: Trace) -> None
     run = ended(command("replay", good, bad, "--warmup", 8, "--no-baselines"), DONE)
     table = run.stdout[run.stdout.index("linear, by input") :]
     assert table.index("bad.jsonl") < table.index("good.jsonl")
+    assert "auto, by input" in run.stdout
     assert "last" not in run.stdout.split()
 
 
@@ -74,7 +78,7 @@ def test_files_are_written_where_asked(command: Command, trace: Trace, tmp_path:
     path, target, csv = trace(straight_line()), tmp_path / "out.json", tmp_path / "out.csv"
     run = ended(command("replay", path, "--json", target, "--predictions", csv), DONE)
     assert json.loads(target.read_text())["inputs"][0]["path"] == str(path)
-    assert len(csv.read_text().splitlines()) == 1 + 3 * 12
+    assert len(csv.read_text().splitlines()) == 1 + 4 * 12
     assert "coverage" in run.stdout
 
 
@@ -87,8 +91,9 @@ def test_configurations_compete_under_the_names_of_their_files(
     equal.write_text(config.read_text())
     configs = [f"--config={given}" for given in (config, f"mine={config}", equal)]
     run = ended(command("replay", trace(straight_line(40)), *configs, "--warmup", 0), DONE)
-    assert [line.split()[0] for line in run.stdout.splitlines()[4::2]] == [
+    assert [line.split()[0] for line in run.stdout.splitlines()[4:18:2]] == [
         "linear",
+        "auto",
         "careful",
         "mine",
         "a=b",

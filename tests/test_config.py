@@ -103,6 +103,8 @@ def test_a_configuration_rebuilds_the_model(taught: fp.ForwardPassModel) -> None
         {"max_observations": 64},
         {"min_observations": 5},
         {"bins_per_axis": (4, 4)},
+        {"recent": 0},
+        {"max_age": 4096},
         {"features": {}},
     ],
     ids=str,

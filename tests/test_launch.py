@@ -105,6 +105,14 @@ def test_a_launch_comes_as_mapping_text_bytes_or_file(tmp_path: Path) -> None:
     for source in (text, text.encode(), json_file, str(json_file)):
         assert fp.resolve_launch(source) == expected
     assert fp.resolve_launch(yaml_file).acceptance_rates == [0.8, 0.6, 0.4]
+    yaml_file.write_text("engine:\n  block_size: 2\n  block_size: 4\n")
+    error = refused(fp.ConfigError, lambda: fp.resolve_launch(yaml_file))
+    assert error.code == "invalid_yaml"
+    assert "line 3: `block_size` stands twice" in error.message
+    # What is merged is no repetition: the key beside it wins, as YAML has it.
+    yaml_file.write_text("engine:\n  <<: {block_size: 2, max_num_seqs: 7}\n  block_size: 4\n")
+    engine = (fp.resolve_launch(yaml_file).launch or {})["engine"]
+    assert (engine["block_size"], engine["max_num_seqs"]) == (4, 7)
     broken = fp.resolve_launch('{"engine": ')
     assert broken.error is not None
     assert broken.error["code"] == "E_LAUNCH_FIELD"

@@ -92,6 +92,16 @@ def test_the_options_of_an_engine_are_explained(command: Command, tmp_path: Path
     assert "E_PARAM at a" in run.stderr
 
 
+def test_a_command_line_in_one_word_is_taken_apart(command: Command) -> None:
+    words = ["launch", "--engine", "vllm", "--json", "-", "--"]
+    for line in (
+        f"vllm serve a/b --speculative-config '{NGRAM}'",
+        f"--speculative-config '{NGRAM}'",
+        f"vllm serve a/b --speculative-config '{NGRAM}' --config engine.yaml",
+    ):
+        assert json.loads(ended(command(*words, line), DONE).stdout)["depth"] == 3
+
+
 def test_the_matrix_tells_schemes_and_methods(command: Command) -> None:
     run = ended(command("launch", "--matrix"), DONE)
     cells = [line.split() for line in run.stdout.splitlines()]

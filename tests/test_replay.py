@@ -101,7 +101,7 @@ def test_records_without_a_worker_beside_named_ones_are_left_out(
     assert result.stats("linear").rows == len(named)
     lines = predictions.read_text().splitlines()[1:]
     assert {line.split(",")[2] for line in lines} == {"a"}
-    assert len(lines) == 3 * len(named)
+    assert len(lines) == 4 * len(named)
 
 
 def test_the_document_has_its_schema(trace: Trace) -> None:
@@ -115,7 +115,8 @@ def test_the_document_has_its_schema(trace: Trace) -> None:
     assert source["path"] == str(path)
     assert source["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     assert (source["format"], source["rows"], source["skipped"]) == ("fpm_jsonl", 13, {"idle": 1})
-    assert [result["fit"] for result in document["results"]] == ["linear", "last", "median"]
+    fits = [result["fit"] for result in document["results"]]
+    assert fits == ["linear", "auto", "last", "median"]
     linear = document["results"][0]
     assert linear["config"]["worker_type"] == "aggregated"
     assert "by_worker" not in linear
@@ -158,7 +159,7 @@ def test_contenders_are_named_fits_and_configurations(trace: Trace, tmp_path: Pa
 def test_predictions_are_written_row_by_row(trace: Trace, tmp_path: Path) -> None:
     path = trace([{"wall_time": 0.0}, *straight_line(8)])
     target = tmp_path / "predictions.csv"
-    result = fp.replay(path, predictions=target, baselines=False)
+    result = fp.replay(path, "linear", predictions=target, baselines=False)
     with target.open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == PREDICTION_COLUMNS

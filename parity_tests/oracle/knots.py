@@ -60,13 +60,22 @@ def candidate_knots(ordered: Array) -> Array:
     return np.unique(np.array(grid, REAL))
 
 
-def search_knots(features: Array, targets_ms: Array, knots_per_axis: int, previous: Epoch | None) -> Search:
-    """Search the knots for rows of raw features and ms, beginning at quantiles or at the previous epoch's knots."""
+def search_knots(
+    features: Array,
+    targets_ms: Array,
+    knots_per_axis: int,
+    previous: Epoch | None,
+    weights: Array | None = None,
+) -> Search:
+    """Search the knots for rows of raw features and ms, beginning at quantiles or at the previous epoch's knots.
+
+    The rows count by their weights, if any are given; the candidates know nothing of weights.
+    """
     largest = features.max(axis=0)
     scales = (largest[0] if largest[0] > 0.0 else REAL(1), largest[1] if largest[1] > 0.0 else REAL(1))
     ordered = [np.unique(features[:, axis] / scales[axis]) for axis in AXES]
     initial = (initial_knots(ordered[0], knots_per_axis), initial_knots(ordered[1], knots_per_axis))
-    best = fit_spline(features, targets_ms, Epoch(scales, initial))
+    best = fit_spline(features, targets_ms, Epoch(scales, initial), weights)
     if best is None:
         return Search(Epoch(scales, initial), None, 1, None)
     least_gain = max(REAL(LEAST_GAIN), LEAST_GAIN_SHARE * best.scatter)
@@ -77,7 +86,7 @@ def search_knots(features: Array, targets_ms: Array, knots_per_axis: int, previo
         nonlocal best, fits, closest
         assert best is not None
         fits += 1
-        fit = fit_spline(features, targets_ms, Epoch(scales, knots))
+        fit = fit_spline(features, targets_ms, Epoch(scales, knots), weights)
         if fit is None:
             return
         bound = best.residual - least_gain

@@ -81,26 +81,35 @@ class CentredColumns:
     unit: Array
 
 
-def centred(columns: Array) -> CentredColumns:
-    """Centre columns and bring those that vary to length 1."""
-    means = columns.mean(axis=0)
-    deviations = columns - means
+def centred(columns: Array, weights: Array | None = None) -> CentredColumns:
+    """Centre columns and bring those that vary to length 1; weights, if given, sum to the number of rows."""
+    if weights is None:
+        means = columns.mean(axis=0)
+        deviations = columns - means
+    else:
+        means = weights @ columns / len(columns)
+        deviations = np.sqrt(weights)[:, None] * (columns - means)
     lengths = np.sqrt((deviations * deviations).sum(axis=0))
     varying = lengths > CONSTANT_DEVIATION * np.sqrt(columns.dtype.type(len(columns)))
     return CentredColumns(means, varying, lengths[varying], deviations[:, varying] / lengths[varying])
 
 
-def fit_spline(features: Array, targets_ms: Array, epoch: Epoch) -> SplineFit | None:
-    """Fit rows of raw features to targets in ms; None without rows or where a moment is beyond a double."""
+def fit_spline(features: Array, targets_ms: Array, epoch: Epoch, weights: Array | None = None) -> SplineFit | None:
+    """Fit rows of raw features to targets in ms; None without rows or where a moment is beyond a double.
+
+    Rows count by their weights, which sum to the number of rows, and alike where none are given.
+    """
     if len(targets_ms) == 0:
         return None
-    columns = centred(epoch.columns(features))
-    mean_ms = targets_ms.mean()
+    columns = centred(epoch.columns(features), weights)
+    mean_ms = REAL(targets_ms.mean() if weights is None else weights @ targets_ms / len(targets_ms))
     slopes = np.zeros(len(columns.means), REAL)
     if np.all(targets_ms == targets_ms[0]):
         return SplineFit(epoch, columns.means, targets_ms[0], slopes, REAL(0), REAL(0))
     target = targets_ms - mean_ms
-    scatter = target @ target
+    if weights is not None:
+        target = np.sqrt(weights) * target
+    scatter = REAL(target @ target)
     with np.errstate(over="ignore"):
         in_doubles = np.array([scatter, *columns.means, *columns.lengths**2], np.float64)
     if not np.all(np.isfinite(in_doubles)):
@@ -108,7 +117,7 @@ def fit_spline(features: Array, targets_ms: Array, epoch: Epoch) -> SplineFit | 
     coefficients = nonnegative_least_squares(columns.unit, target)
     slopes[columns.varying] = coefficients / columns.lengths
     rest = target - columns.unit @ coefficients
-    return SplineFit(epoch, columns.means, mean_ms, slopes, rest @ rest, scatter)
+    return SplineFit(epoch, columns.means, mean_ms, slopes, REAL(rest @ rest), scatter)
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from forepass.launch import (
 )
 from forepass.model import ForwardPassModel
 from forepass.replay import inspect, replay, sample_path
-from forepass.replay_result import FitResult, ReplayInput, ReplayResult, Stats
+from forepass.replay_result import FitResult, IntervalStats, ReplayInput, ReplayResult, Stats
 from forepass.schemes import register_scheme, scheme_backends, unregister_scheme
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "ForepassError",
     "ForwardPassModel",
     "ForwardPassPerfModelConfig",
+    "IntervalStats",
     "LaunchError",
     "LaunchReport",
     "MetricsError",

@@ -49,9 +49,17 @@ class Forecast:
     """A forecast of one iteration, or an honest "not known"."""
 
     def __new__(
-        cls, ms: float | None, source: str | None, kind: str, reason: str | None
+        cls,
+        ms: float | None,
+        source: str | None,
+        kind: str,
+        reason: str | None,
+        low_ms: float | None = None,
+        high_ms: float | None = None,
     ) -> Forecast: ...
-    def __getnewargs__(self) -> tuple[float | None, str | None, str, str | None]: ...
+    def __getnewargs__(
+        self,
+    ) -> tuple[float | None, str | None, str, str | None, float | None, float | None]: ...
     def __eq__(self, other: object, /) -> bool: ...
     def __hash__(self) -> int: ...
     @property
@@ -60,7 +68,7 @@ class Forecast:
 
     @property
     def source(self) -> str | None:
-        """What answered: "linear", "spline", or "idle" where there is no work; else None."""
+        """What answered, such as "tracked_spline", or "idle" where there is no work; else None."""
 
     @property
     def kind(self) -> str:
@@ -68,7 +76,15 @@ class Forecast:
 
     @property
     def reason(self) -> str | None:
-        """Why there is no answer, or "extrapolating" as a caution about the one there is."""
+        """Why there is no answer, or a caution about the one there is, such as "extrapolating"."""
+
+    @property
+    def low_ms(self) -> float | None:
+        """Where the interval begins, in milliseconds; None unless it was asked for and is known."""
+
+    @property
+    def high_ms(self) -> float | None:
+        """Where the interval ends, in milliseconds; None unless it was asked for and is known."""
 
 @final
 class CoreModel:
@@ -87,8 +103,8 @@ class CoreModel:
     def predict(self, iteration: Any) -> float | None:
         """Latency in milliseconds; None where it is not known."""
 
-    def forecast(self, iteration: Any) -> Forecast:
-        """Latency, what says so, and why it may not be known."""
+    def forecast(self, iteration: Any, level: float | None = None) -> Forecast:
+        """Latency, what says so, and why it may not be known; its interval at a level."""
 
     def predict_columns(
         self, columns: Mapping[str, npt.NDArray[np.float64]]

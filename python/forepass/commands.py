@@ -13,7 +13,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColu
 
 import forepass
 from forepass._core import BASELINES, PROTOCOLS
-from forepass.config import FITS
+from forepass.config import FITS, REPLAYED_FITS
 from forepass.errors import ConfigError
 from forepass.launch_command import launch_command
 from forepass.replay import FitSource, ProgressCallback
@@ -104,7 +104,8 @@ def replay_command(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help=f"Fit to replay, repeatable: {', '.join(FITS)}. [default: linear]",
+            help=f"Fit to replay, repeatable: {', '.join(FITS)}. "
+            f"[default: {' and '.join(REPLAYED_FITS)}]",
             callback=_one_of(*FITS),
         ),
     ] = None,
@@ -167,7 +168,7 @@ def replay_command(
         configs = [_named_config(given) for given in config or []]
         kept = trace_files(traces or [str(forepass.sample_path())])
         refuse_outputs([*kept, *(str(path) for _, path in configs)], json_file, predictions)
-        contenders = _contenders(fit or ["linear"], configs)
+        contenders = _contenders(fit or REPLAYED_FITS, configs)
         with _progress_bar() as progress:
             result = forepass.replay(
                 traces or None,

@@ -23,10 +23,14 @@ ConfigSource: TypeAlias = "ForwardPassPerfModelConfig | DocumentSource"
 
 FITS: Mapping[str, Mapping[str, Any]] = {
     "linear": {"kind": "linear"},
+    "auto": {"kind": "auto"},
     "spline": {"kind": "spline"},
     "spline-periodic": {"kind": "spline", "spline": {"search": {"kind": "periodic"}}},
 }
 """Options of the fits that have a name."""
+
+REPLAYED_FITS = ("linear", "auto")
+"""The fits that a replay compares unless others are named."""
 
 _Document = TypeVar("_Document", bound="Document")
 
@@ -71,11 +75,13 @@ class FeatureWeights(Document):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling(Document):
-    """Which observations a store keeps."""
+    """Which observations a store keeps; of them, the `recent` newest wherever they lie."""
 
     axes: tuple[str, ...] | None = None
     bins_per_axis: tuple[int, ...] | None = None
     max_observations: int | None = None
+    recent: int | None = None
+    max_age: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +112,11 @@ class SplineFit(Document):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit(Document):
-    """How latency is fitted to the features; `kind` is "standardized_nnls" or "spline"."""
+    """How latency is fitted to the features.
+
+    `kind` is "standardized_nnls", "spline" or "auto". `weighting` ("absolute" or "relative"),
+    `huber` and `level_tracking` make a fit robust; "auto" has them all.
+    """
 
     _nested: ClassVar = {"spline": SplineFit}
 
@@ -115,6 +125,9 @@ class Fit(Document):
     rebuild_interval: int | None = None
     linear: Mapping[str, Any] | None = None
     spline: SplineFit | None = None
+    weighting: str | None = None
+    huber: float | None = None
+    level_tracking: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

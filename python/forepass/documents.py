@@ -68,8 +68,27 @@ def _yaml(content: str | bytes) -> Any:
     except ModuleNotFoundError as error:
         message = "reading YAML needs the package PyYAML: install it, or give the file as JSON"
         raise fault("missing_package", "", message) from error
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc] # the package has no types
+        """Refuses a repeated key, of which the last would count silently."""
+
+        def compose_mapping_node(self, anchor: Any) -> Any:
+            node = super().compose_mapping_node(anchor)
+            seen = set()
+            # A key that is no scalar is refused as no string later on.
+            for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+                name = (key.tag, key.value)
+                if name in seen:
+                    line = key.start_mark.line + 1
+                    message = (
+                        f"line {line}: `{key.value}` stands twice in this mapping: give it once"
+                    )
+                    raise fault("invalid_yaml", "", message)
+                seen.add(name)
+            return node
+
     try:
-        return yaml.safe_load(content)
+        return yaml.load(content, Loader)  # noqa: S506 (it is a safe loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise fault("invalid_yaml", "", " ".join(str(error).split())) from error
 

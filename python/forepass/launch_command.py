@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +23,7 @@ from forepass.schemes import scheme_backends
 from forepass.terminal import BAD_INPUT, note, orderly_end, refuse_outputs, write_json
 
 _ENGINES = ("vllm", "sglang", "trtllm")
+_OPTION_WITHIN = re.compile(r"\s-|^-\S+\s")  # a whole command line in one word
 _DOCUMENT_SUFFIXES = {".json", *YAML_SUFFIXES}
 
 
@@ -108,6 +110,9 @@ def _options(
     engine: str, words: list[str], json_file: Path | None, *, strict: bool
 ) -> LaunchReport:
     lone = words[0] if len(words) == 1 else ""
+    if _OPTION_WITHIN.search(lone):
+        refuse_outputs([], json_file)
+        return resolve_engine_options(engine, lone, strict=strict)
     if lone != "-" and Path(lone).suffix.lower() not in _DOCUMENT_SUFFIXES:
         refuse_outputs([], json_file)
         return resolve_engine_options(engine, words, strict=strict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self, TypeAlias, final
+from typing import Any, Protocol, Self, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,10 @@ Table: TypeAlias = Mapping[str, npt.ArrayLike] | Any
 """Single-rank iterations as columns of shape (rows,): a mapping from names, or a data frame."""
 
 
+class _Forecasting(Protocol):
+    def __call__(self, iteration: Iteration, level: float | None = None) -> _core.Forecast: ...
+
+
 @final
 class ForwardPassModel:
     """Learns online how long a forward pass takes, one model for each worker or deployment.
@@ -40,8 +44,10 @@ class ForwardPassModel:
     | keyword | default | meaning |
     |---|---|---|
     | `worker_type` | "aggregated" | "prefill", "decode" or "aggregated" |
-    | `fit` | "linear" | "linear", "spline" or "spline-periodic", or the options of a fit |
+    | `fit` | "linear" | "auto" (recommended), "linear", "spline" or "spline-periodic", or options |
     | `max_observations` | 64 | rows that each store keeps |
+    | `recent` | 0; "auto": half of the rows | newest rows, kept wherever they lie |
+    | `max_age` | none; "auto": 4096 | rows of a store after which an older one goes |
     | `min_observations` | 5 | rows from which a store answers |
     | `bins_per_axis` | (4, 4) | cells among which kept rows are spread |
     | `features` | all 1.0 | weights of the terms of the features |
@@ -76,8 +82,11 @@ class ForwardPassModel:
         """,
         "forecast": """Latency, what says so, and why it may not be known, as a `Forecast`.
 
+        With a `level` between 0 and 1, also the interval that should hold this share of latencies,
+        `low_ms` to `high_ms`: adaptive fits know it once they have seen errors enough.
+
         Raises:
-            MetricsError: a malformed record, by its JSON path.
+            MetricsError: a malformed record, by its JSON path, or a level out of range.
         """,
         "_model": "The model itself.",
         "__weakref__": "Weak references to the model.",
@@ -85,7 +94,7 @@ class ForwardPassModel:
 
     observe: Callable[[Iteration], str]
     predict: Callable[[Iteration], float | None]
-    forecast: Callable[[Iteration], _core.Forecast]
+    forecast: _Forecasting
     _model: _core.CoreModel
 
     def __init__(
@@ -97,21 +106,24 @@ class ForwardPassModel:
         max_observations: int | None = None,
         min_observations: int | None = None,
         bins_per_axis: Sequence[int] | None = None,
+        recent: int | None = None,
+        max_age: int | None = None,
         features: FeatureWeights | Mapping[str, float] | None = None,
     ) -> None:
+        sampling = _given(
+            {
+                "max_observations": max_observations,
+                "bins_per_axis": bins_per_axis,
+                "recent": recent,
+                "max_age": max_age,
+            }
+        )
         if config is None:
-            estimator = _estimator(fit, max_observations, min_observations, bins_per_axis, features)
+            estimator = _estimator(fit, min_observations, sampling, features)
             text = worker_form("aggregated" if worker_type is None else worker_type, estimator)
         else:
-            keywords = {
-                "worker_type": worker_type,
-                "fit": fit,
-                "max_observations": max_observations,
-                "min_observations": min_observations,
-                "bins_per_axis": bins_per_axis,
-                "features": features,
-            }
-            _refuse_keywords(keywords)
+            others = {"min_observations": min_observations, "features": features}
+            _refuse_keywords({"worker_type": worker_type, "fit": fit, **others, **sampling})
             text = normal_form(config)
         self._bind(_core.CoreModel(text))
 
@@ -187,17 +199,15 @@ class ForwardPassModel:
 
 def _estimator(
     fit: str | Fit | Mapping[str, Any] | None,
-    max_observations: int | None,
     min_observations: int | None,
-    bins_per_axis: Sequence[int] | None,
+    sampling: Mapping[str, Any],
     features: FeatureWeights | Mapping[str, float] | None,
 ) -> Mapping[str, Any]:
     """The options of the estimator for which the keywords stand; what is None is left out."""
-    sampling = {"max_observations": max_observations, "bins_per_axis": bins_per_axis}
     regression = {
         "fit": None if fit is None else fit_options(fit),
         "min_observations": min_observations,
-        "sampling": _given(sampling) or None,
+        "sampling": sampling or None,
     }
     if isinstance(features, FeatureWeights):
         features = features.to_dict()

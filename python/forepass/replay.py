@@ -10,7 +10,7 @@ from threading import Event, Thread
 from typing import Any, TypeAlias, TypeVar
 
 from forepass import _core
-from forepass.config import ConfigSource, fit_options, normal_form, worker_form
+from forepass.config import REPLAYED_FITS, ConfigSource, fit_options, normal_form, worker_form
 from forepass.errors import ConfigError, TraceError
 from forepass.outputs import output_target, unwritable
 from forepass.replay_result import ReplayResult
@@ -36,7 +36,7 @@ def sample_path() -> Path:
 
 def replay(
     paths: StrPath | Sequence[StrPath] | None = None,
-    fits: FitSource | Sequence[FitSource] = ("linear",),
+    fits: FitSource | Sequence[FitSource] = REPLAYED_FITS,
     *,
     warmup: int = 64,
     threads: int | None = None,
@@ -54,7 +54,7 @@ def replay(
     | option | default | meaning |
     |---|---|---|
     | `paths` | the bundled recording | traces: files, directories, patterns, catalogues |
-    | `fits` | "linear" | names, or pairs of a name and a configuration |
+    | `fits` | "linear", "auto" | names, or pairs of a name and a configuration |
     | `warmup` | 64 | observations that a store must have learned before its rows count |
     | `threads` | one a CPU | among which inputs are shared; the outcome does not depend on it |
     | `by_worker` | False | whether to report each worker by itself, too |

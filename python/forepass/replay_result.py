@@ -12,12 +12,26 @@ _Entry = TypeVar("_Entry")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class IntervalStats:
+    """How the intervals of one level did over some rows; None where there is none.
+
+    `rows` are the answered rows with an interval, `covered_pct` of which it held the latency;
+    its mean width is in percent of the forecast.
+    """
+
+    rows: int
+    covered_pct: float | None
+    mean_width_pct: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
     """Accuracy of one fit over some rows; None where no row counts.
 
     `rows` had work and a latency, `eligible` ones came after the warm-up of their store, and
     `answered` are the eligible ones with a forecast. The errors are those of the answered rows,
     in percent of the observed latency; `bias_pct` is positive where forecasts are too high.
+    `intervals` are by level, "0.8", "0.9" and "0.95"; None for a fit that knows none.
     """
 
     rows: int
@@ -29,6 +43,13 @@ class Stats:
     p90_ape_pct: float | None
     p99_ape_pct: float | None
     bias_pct: float | None
+    intervals: Mapping[str, IntervalStats] | None
+
+    @classmethod
+    def _of(cls, document: Mapping[str, Any]) -> Self:
+        intervals = document["intervals"]
+        levels = intervals and {name: IntervalStats(**of) for name, of in intervals.items()}
+        return cls(**{**document, "intervals": levels})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +95,7 @@ class FitResult:
         return cls(
             **{
                 **document,
-                "overall": Stats(**document["overall"]),
+                "overall": Stats._of(document["overall"]),
                 "by_kind": _stats_by_name(document["by_kind"]),
                 "by_input": _stats_by_name(document["by_input"]),
                 "by_worker": by_worker
@@ -84,7 +105,7 @@ class FitResult:
 
 
 def _stats_by_name(document: Mapping[str, Any]) -> dict[str, Stats]:
-    return {name: Stats(**stats) for name, stats in document.items()}
+    return {name: Stats._of(stats) for name, stats in document.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

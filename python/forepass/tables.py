@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ _STATS_HEADER = (
     "p99",
     "bias",
 )
+_SHOWN_LEVEL = "0.9"
 _SPREAD = ("min", "p10", "median", "p90", "p99", "max")
 
 Row = Sequence[str]
@@ -27,7 +28,7 @@ _Key = TypeVar("_Key")
 
 def replay_tables(result: ReplayResult) -> str:
     """How each fit did by kind of work, by input where there are several, and by worker."""
-    blocks = [_by_kind(result)]
+    blocks = [_by_kind(result), *_intervals(result)]
     if len(result.inputs) > 1:
         blocks += [_by_input(fit) for fit in result.results]
     blocks += [_by_worker(fit) for fit in result.results if fit.by_worker is not None]
@@ -57,6 +58,19 @@ def _by_kind(result: ReplayResult) -> str:
         spent = _ABSENT if per_row is None else f"{per_row:.2f}"
         rows.append((fit.fit, "all", *_stats(fit.overall), spent))
     return table(("fit", "kind", *_STATS_HEADER, "us/row"), rows, text_columns=2)
+
+
+def _intervals(result: ReplayResult) -> Iterator[str]:
+    """How well intervals held, of the fits that know any."""
+    rows = [
+        (fit.fit, kind, str(found.rows), _pct(found.covered_pct), _pct(found.mean_width_pct))
+        for fit in result.results
+        for kind, stats in (*fit.by_kind.items(), ("all", fit.overall))
+        if stats.intervals is not None and (found := stats.intervals[_SHOWN_LEVEL])
+    ]
+    if rows:
+        header = (f"{float(_SHOWN_LEVEL):.0%} intervals", "kind", "rows", "held", "mean width")
+        yield table(header, rows, text_columns=2)
 
 
 def _by_input(fit: FitResult) -> str:

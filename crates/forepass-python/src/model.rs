@@ -22,37 +22,54 @@ pub(crate) struct Forecast {
     source: Option<Cow<'static, str>>,
     kind: Cow<'static, str>,
     reason: Option<Cow<'static, str>>,
+    low_ms: Option<f64>,
+    high_ms: Option<f64>,
 }
+
+/// What a forecast is made of.
+type Parts<'a> = (Option<f64>, Option<&'a str>, &'a str, Option<&'a str>, Option<f64>, Option<f64>);
 
 #[pymethods]
 impl Forecast {
     #[new]
-    #[pyo3(signature = (ms, source, kind, reason))]
-    fn new(ms: Option<f64>, source: Option<String>, kind: String, reason: Option<String>) -> Self {
+    #[pyo3(signature = (ms, source, kind, reason, low_ms=None, high_ms=None))]
+    fn new(
+        ms: Option<f64>,
+        source: Option<String>,
+        kind: String,
+        reason: Option<String>,
+        low_ms: Option<f64>,
+        high_ms: Option<f64>,
+    ) -> Self {
         let (source, reason) = (source.map(Cow::Owned), reason.map(Cow::Owned));
-        Self { ms, source, kind: Cow::Owned(kind), reason }
+        Self { ms, source, kind: Cow::Owned(kind), reason, low_ms, high_ms }
     }
 
-    fn __getnewargs__(&self) -> (Option<f64>, Option<&str>, &str, Option<&str>) {
-        (self.ms, self.source.as_deref(), &self.kind, self.reason.as_deref())
+    fn __getnewargs__(&self) -> Parts<'_> {
+        let (source, reason) = (self.source.as_deref(), self.reason.as_deref());
+        (self.ms, source, &self.kind, reason, self.low_ms, self.high_ms)
     }
 
     fn __hash__(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         // Equal numbers hash alike: 0.0 and -0.0, too.
-        self.ms.map(|ms| (ms + 0.0).to_bits()).hash(&mut hasher);
+        let bits = |ms: Option<f64>| ms.map(|ms| (ms + 0.0).to_bits());
+        [self.ms, self.low_ms, self.high_ms].map(bits).hash(&mut hasher);
         (&self.source, &self.kind, &self.reason).hash(&mut hasher);
         hasher.finish()
     }
 
     fn __repr__(&self) -> String {
         let text = |text: Option<&str>| text.map_or("None".to_owned(), |text| format!("'{text}'"));
+        let number = |ms: Option<f64>| ms.map_or("None".to_owned(), |ms| ms.to_string());
         format!(
-            "Forecast(ms={}, source={}, kind='{}', reason={})",
-            self.ms.map_or("None".to_owned(), |ms| ms.to_string()),
+            "Forecast(ms={}, source={}, kind='{}', reason={}, low_ms={}, high_ms={})",
+            number(self.ms),
             text(self.source.as_deref()),
             self.kind,
             text(self.reason.as_deref()),
+            number(self.low_ms),
+            number(self.high_ms),
         )
     }
 }
@@ -128,15 +145,29 @@ impl CoreModel {
         guarded(|| self.lock(py).predict(ranks.as_ref()))?.map_err(|error| exception(py, &error))
     }
 
-    fn forecast(&self, py: Python<'_>, iteration: &Bound<'_, PyAny>) -> PyResult<Forecast> {
+    #[pyo3(signature = (iteration, level=None))]
+    fn forecast(
+        &self,
+        py: Python<'_>,
+        iteration: &Bound<'_, PyAny>,
+        level: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Forecast> {
+        let level = level.map(|level| number(&level, "level")).transpose()?;
         let ranks = self::iteration(iteration).map_err(|fault| fault.exception(py))?;
-        let forecast = guarded(|| self.lock(py).forecast(ranks.as_ref()))?
-            .map_err(|error| exception(py, &error))?;
+        let forecast = guarded(|| match level {
+            None => self.lock(py).forecast(ranks.as_ref()),
+            Some(level) => self.lock(py).forecast_at(ranks.as_ref(), level),
+        })?
+        .map_err(|error| exception(py, &error))?;
+        let [low_ms, high_ms] =
+            forecast.interval_ms.map_or([None; 2], |interval_ms| interval_ms.map(Some));
         Ok(Forecast {
             ms: forecast.ms,
             source: forecast.source.map(|source| Cow::Borrowed(source.name())),
             kind: Cow::Borrowed(forecast.kind_name()),
             reason: forecast.reason.map(|reason| Cow::Borrowed(reason.name())),
+            low_ms,
+            high_ms,
         })
     }
 
@@ -168,6 +199,16 @@ impl CoreModel {
     fn copy(&self, py: Python<'_>) -> Self {
         Self { model: Mutex::new(self.lock(py).clone()) }
     }
+}
+
+/// A number that is an argument by this name.
+fn number(value: &Bound<'_, PyAny>, name: &str) -> PyResult<f64> {
+    value.extract().map_err(|_| {
+        let found =
+            value.get_type().name().map_or_else(|_| "?".to_owned(), |kind| kind.to_string());
+        let message = format!("expected a number, found {found}");
+        exception(value.py(), &Error::metrics("invalid_type", name, message))
+    })
 }
 
 /// The columns, copied: other threads may write to an array while the interpreter is released.

@@ -1,4 +1,4 @@
-//! What the spline costs beside the line, over traces, and a knot search against plain refits.
+//! What the other fits cost beside the line, over traces, and a knot search against plain refits.
 //!
 //! `cargo bench -p forepass --bench spline -- TRACE...` prints one JSON object; times are medians
 //! over rounds in which the fits take turns. Without `--bench` it runs one round.
@@ -12,13 +12,12 @@ use forepass::retention::Observation;
 use forepass::spline::{SplineModel, search_knots, search_knots_plainly};
 use forepass::{ForwardPassMetrics, ForwardPassModel, ReadOptions, TraceReader, WorkerType};
 
-const FITS: [(&str, &str); 3] = [
-    ("linear", r#"{"kind": "linear"}"#),
-    ("spline", r#"{"kind": "spline"}"#),
-    (
-        "spline-periodic",
-        r#"{"kind": "spline", "spline": {"search": {"kind": "periodic", "step": 64}}}"#,
-    ),
+/// The line, the spline searched adaptively and periodically, and the adaptive fit.
+const FITS: [&str; 4] = [
+    r#"{"kind": "linear"}"#,
+    r#"{"kind": "spline"}"#,
+    r#"{"kind": "spline", "spline": {"search": {"kind": "periodic", "step": 64}}}"#,
+    r#"{"kind": "auto"}"#,
 ];
 
 fn model(fit: &str) -> Result<ForwardPassModel, forepass::Error> {
@@ -34,10 +33,10 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Nanoseconds to predict and learn one row, for each fit.
-fn per_row(steps: &[Vec<ForwardPassMetrics>], rounds: usize) -> Result<[f64; 3], forepass::Error> {
-    let mut times = [const { Vec::new() }; 3];
+fn per_row(steps: &[Vec<ForwardPassMetrics>], rounds: usize) -> Result<[f64; 4], forepass::Error> {
+    let mut times = [const { Vec::new() }; 4];
     for _ in 0..rounds {
-        for (index, (_, fit)) in FITS.iter().enumerate() {
+        for (index, fit) in FITS.iter().enumerate() {
             let mut model = model(fit)?;
             let start = Instant::now();
             for ranks in steps {
@@ -84,13 +83,14 @@ fn main() -> Result<(), forepass::Error> {
     for path in arguments.iter().filter(|argument| !argument.starts_with("--")) {
         let reader = TraceReader::open(Path::new(path), &ReadOptions::default())?;
         let steps = reader.map(|step| Ok(step?.ranks)).collect::<forepass::Result<Vec<_>>>()?;
-        let [linear, adaptive, periodic] = per_row(&steps, rounds)?;
+        let [linear, adaptive, periodic, auto] = per_row(&steps, rounds)?;
         traces.push(serde_json::json!({
             "trace": Path::new(path).file_name().map(|name| name.to_string_lossy()),
             "rows": steps.len(),
             "linear_ns": linear,
             "spline_over_linear": adaptive / linear,
             "spline_periodic_over_linear": periodic / linear,
+            "auto_over_linear": auto / linear,
         }));
     }
     let (fast, plain) = search(if full { 60 } else { 1 });

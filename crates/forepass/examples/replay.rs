@@ -16,6 +16,7 @@ fn main() -> Result<(), forepass::Error> {
     let periodic = r#"{"kind": "spline", "spline": {"search": {"kind": "periodic"}}}"#;
     let contenders = [
         Contender::Model("linear".to_owned(), config(r#"{"kind": "linear"}"#)?),
+        Contender::Model("auto".to_owned(), config(r#"{"kind": "auto"}"#)?),
         Contender::Model("spline".to_owned(), config(r#"{"kind": "spline"}"#)?),
         Contender::Model("spline-periodic".to_owned(), config(periodic)?),
         Contender::Baseline(Baseline::Last),

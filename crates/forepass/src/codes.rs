@@ -49,3 +49,8 @@ pub const ALL: [&str; 15] = [
     E_ACCEPT_INVALID,
     E_CAPACITY,
 ];
+
+/// Where the check of this code stands in their order.
+pub(crate) fn order(code: &str) -> usize {
+    ALL.iter().position(|known| *known == code).unwrap_or(ALL.len())
+}

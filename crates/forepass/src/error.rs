@@ -127,6 +127,19 @@ impl Error {
         self
     }
 
+    /// The same fault in other words, where it has a JSON path at all.
+    #[must_use]
+    pub(crate) fn saying(mut self, words: String) -> Self {
+        if let Self::Config { message, .. }
+        | Self::Metrics { message, .. }
+        | Self::Speculation { message, .. }
+        | Self::Launch { message, .. } = &mut self
+        {
+            *message = words;
+        }
+        self
+    }
+
     /// Stable machine-readable identifier of the fault.
     pub fn code(&self) -> &'static str {
         match self {

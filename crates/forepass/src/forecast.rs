@@ -19,15 +19,30 @@ pub enum Source {
     Linear,
     /// The spline of the iteration's store, inside the box of retained loads.
     Spline,
+    /// The robust line of an adaptive fit.
+    RobustLinear,
+    /// The robust spline of an adaptive fit.
+    RobustSpline,
+    /// The robust line, scaled to the level of the newest latencies.
+    TrackedLinear,
+    /// The robust spline, scaled to the level of the newest latencies.
+    TrackedSpline,
+    /// The decode part of a mixed iteration alone, which costs more than the mixed store knew.
+    DecodeFloor,
 }
 
 impl Source {
-    /// The stable name: `idle`, `linear`, `spline`.
+    /// The stable name: `idle`, `linear`, `spline`, `robust_linear`, ...
     pub fn name(self) -> &'static str {
         match self {
             Self::Idle => "idle",
             Self::Linear => "linear",
             Self::Spline => "spline",
+            Self::RobustLinear => "robust_linear",
+            Self::RobustSpline => "robust_spline",
+            Self::TrackedLinear => "tracked_linear",
+            Self::TrackedSpline => "tracked_spline",
+            Self::DecodeFloor => "decode_floor",
         }
     }
 }
@@ -94,12 +109,20 @@ pub struct Forecast {
     pub kind: Option<WorkloadKind>,
     /// Why there is no answer, or a caution about the one there is.
     pub reason: Option<Reason>,
+    /// Least and greatest latency of the interval that was asked for, in milliseconds; `None`
+    /// where none was, or where there are not errors enough to tell.
+    pub interval_ms: Option<[f64; 2]>,
 }
 
 impl Forecast {
     /// The forecast of an iteration without work.
-    pub(crate) const IDLE: Self =
-        Self { ms: Some(0.0), source: Some(Source::Idle), kind: None, reason: None };
+    pub(crate) const IDLE: Self = Self {
+        ms: Some(0.0),
+        source: Some(Source::Idle),
+        kind: None,
+        reason: None,
+        interval_ms: None,
+    };
 
     /// Name of the kind of work, `idle` where there is none.
     pub fn kind_name(&self) -> &'static str {

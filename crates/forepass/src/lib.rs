@@ -1,6 +1,7 @@
 //! Forecasts how long an LLM engine's next forward pass will take, learning online from the
 //! forward-pass metrics (FPM) that engines publish, and resolves how deep an engine speculates.
 
+pub mod adaptive;
 pub mod batch;
 pub mod codes;
 pub mod config;

@@ -6,7 +6,7 @@ use std::slice::from_ref;
 use serde::Serialize;
 
 use crate::batch::{Columns, in_row};
-use crate::config::{CheckedConfig, ForwardPassPerfModelConfig};
+use crate::config::{CheckedConfig, CheckedFit, ForwardPassPerfModelConfig};
 use crate::error::{Error, Result};
 use crate::forecast::Forecast;
 use crate::metrics::ForwardPassMetrics;
@@ -85,8 +85,9 @@ impl ForwardPassModel {
     /// A model that has learned nothing.
     pub fn new(config: CheckedConfig) -> Self {
         let (bins, max_observations) = (config.bins_per_axis(), config.max_observations());
+        let (fit, freshness) = (config.fit(), config.freshness());
         let kinds = config.worker_type().kinds().iter();
-        let stores = kinds.map(|&kind| Store::new(kind, bins, max_observations, config.fit()));
+        let stores = kinds.map(|&kind| Store::new(kind, bins, max_observations, freshness, fit));
         Self { stores: stores.collect(), config, counts: Counts::default() }
     }
 
@@ -163,13 +164,15 @@ impl ForwardPassModel {
         workload: Option<Workload>,
         observed: std::result::Result<f64, Rejection>,
     ) -> Observed {
-        let Some(Workload { kind, features }) = workload else {
+        let Some(workload) = workload else {
             self.counts.idle = self.counts.idle.saturating_add(1);
             return Observed::Idle;
         };
+        let Workload { kind, features, .. } = workload;
+        let floor_ms = self.floor_ms(&workload);
         match (observed, self.stores.iter_mut().find(|store| store.kind() == kind)) {
             (Ok(latency_ms), Some(store)) => {
-                store.observe(Observation { features, latency_ms });
+                store.observe(Observation { features, latency_ms }, floor_ms);
                 self.counts.accepted = self.counts.accepted.saturating_add(1);
                 Observed::Learned(kind, latency_ms)
             }
@@ -199,12 +202,52 @@ impl ForwardPassModel {
         Ok(self.forecast_workload(self.workload(ranks)?.as_ref()))
     }
 
+    /// As [`forecast`](Self::forecast), with the interval that holds a share `level` of latencies,
+    /// where past errors tell it.
+    ///
+    /// # Errors
+    /// As [`workload`](Self::workload), and a level that is not between 0 and 1.
+    pub fn forecast_at(&self, ranks: &[ForwardPassMetrics], level: f64) -> Result<Forecast> {
+        if !(level > 0.0 && level < 1.0) {
+            return Err(Error::metrics(
+                "invalid_level",
+                "level",
+                format!("{level}: must be between 0 and 1, both excluded"),
+            ));
+        }
+        let workload = self.workload(ranks)?;
+        Ok(self.forecast_workload_at(workload.as_ref(), level))
+    }
+
+    /// The forecast of a workload with the interval at a level between 0 and 1.
+    pub(crate) fn forecast_workload_at(&self, workload: Option<&Workload>, level: f64) -> Forecast {
+        let forecast = self.forecast_workload(workload);
+        let interval_ms =
+            forecast.kind.and_then(|kind| self.store(kind)?.interval(forecast.ms?, level));
+        Forecast { interval_ms, ..forecast }
+    }
+
     /// The forecast of a workload; `None` stands for an idle iteration.
     pub(crate) fn forecast_workload(&self, workload: Option<&Workload>) -> Forecast {
         let Some(workload) = workload else {
             return Forecast::IDLE;
         };
-        self.store(workload.kind).map_or(Forecast::IDLE, |store| store.forecast(&workload.features))
+        self.store(workload.kind).map_or(Forecast::IDLE, |store| {
+            store.forecast(&workload.features, self.floor_ms(workload))
+        })
+    }
+
+    /// What a mixed iteration costs at the least: its decode work alone.
+    fn floor_ms(&self, workload: &Workload) -> Option<f64> {
+        let is_mixed = matches!(
+            workload.kind,
+            WorkloadKind::ContainsLocallyMixed | WorkloadKind::CrossRankAggregated
+        );
+        if !is_mixed || !matches!(self.config.fit(), CheckedFit::Adaptive(_)) {
+            return None;
+        }
+        let decode = self.store(WorkloadKind::PureDecode)?;
+        decode.forecast(&workload.decode, None).ms
     }
 
     /// Predicts single-rank iterations given as columns; NaN where the latency is not known.

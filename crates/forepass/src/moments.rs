@@ -261,25 +261,34 @@ pub(crate) fn is_constant(scatter: f64, deviation: f64, count: usize) -> bool {
 }
 
 impl<const D: usize> Centred<D> {
-    /// The statistics of rows that stay, in the working precision.
-    pub(crate) fn of(rows: &[[f64; D]]) -> Self {
+    /// The statistics of rows that stay, each counted by its weight, in the working precision.
+    ///
+    /// The weights are those of the rows in order; they sum to the number of rows.
+    pub(crate) fn of(rows: &[[f64; D]], weights: &[f64]) -> Self {
         let share = 1.0 / rows.len().max(1) as f64;
         let first = rows.first().copied().unwrap_or([0.0; D]);
         let mut shift = [0.0; D];
-        for row in rows {
+        for (row, weight) in rows.iter().zip(weights) {
             for i in 0..D {
-                shift[i] += row[i] - first[i];
+                shift[i] += weight * (row[i] - first[i]);
             }
         }
         // A constant column has exactly its constant for a mean, so that its scatter is zero.
         let mean: [f64; D] = std::array::from_fn(|i| first[i] + shift[i] * share);
         let mut scatter = [[0.0; D]; D];
-        for row in rows {
+        for (row, weight) in rows.iter().zip(weights) {
             let difference: [f64; D] = std::array::from_fn(|i| row[i] - mean[i]);
+            let weighted = difference.map(|difference| weight * difference);
             for i in 0..D {
                 for j in 0..D {
-                    scatter[i][j] += difference[i] * difference[j];
+                    scatter[i][j] += weighted[i] * difference[j];
                 }
+            }
+        }
+        // Weighting one factor leaves the halves a rounding apart.
+        for i in 1..D {
+            for j in 0..i {
+                scatter[i][j] = scatter[j][i];
             }
         }
         Self { count: rows.len(), mean, residue: [0.0; D], scatter, is_sound: true }
@@ -291,6 +300,18 @@ impl<const D: usize> Centred<D> {
         let shift =
             self.residue[P] - (0..P).fold(0.0, |shift, i| shift + slopes[i] * self.residue[i]);
         self.mean[P] + shift
+    }
+
+    /// The least-squares problem of the last column on the `P` before it, without an intercept.
+    pub(crate) fn regression_from_zero<const P: usize>(&self) -> NormalEquations<P> {
+        const { assert!(P + 1 == D, "the last column is the target") };
+        let count = self.count as f64;
+        let product = |i: usize, j: usize| self.scatter[i][j] + count * self.mean[i] * self.mean[j];
+        NormalEquations {
+            gram: std::array::from_fn(|i| std::array::from_fn(|j| product(i, j))),
+            rhs: std::array::from_fn(|i| product(i, P)),
+            target: product(P, P),
+        }
     }
 
     /// The least-squares problem of the last column on the `P` before it, those that vary; and

@@ -4,6 +4,9 @@
 //! limit, the oldest row of a fullest cell goes; among fullest cells, the one whose oldest row is
 //! oldest. Rows of a cell stay in arrival order when the grid widens. The same rows in the same
 //! order therefore leave the same sample, always.
+//!
+//! A [`Freshness`] keeps the newest rows out of the grid, lets rows grow only so old, and spans the
+//! grid over the rows that are kept, so that one extreme row does not coarsen it for ever.
 
 use crate::workload::FEATURES;
 
@@ -20,6 +23,23 @@ impl Observation {
     /// The row that fits take: the features, then the latency.
     pub fn row(&self) -> [f64; FEATURES + 1] {
         [self.features[0], self.features[1], self.latency_ms]
+    }
+}
+
+/// What else than its place in the grid decides whether a row is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Freshness {
+    /// The newest rows, kept wherever they lie; fewer than the limit of the sample.
+    pub recent: usize,
+    /// Rows that may arrive after one before it goes, whatever its cell; at least 1.
+    pub max_age: u64,
+}
+
+impl Freshness {
+    /// The newest `recent` rows always, and none that is older than `max_age` arrivals.
+    pub fn new(recent: usize, max_age: u64) -> Self {
+        Self { recent, max_age }
     }
 }
 
@@ -56,9 +76,17 @@ struct Cell {
 pub struct Retention {
     bins_per_axis: [usize; FEATURES],
     max_observations: usize,
+    freshness: Option<Freshness>,
     slots: Vec<Slot>,
     free: Vec<Link>,
     cells: Vec<Cell>,
+    /// Where in `cells` each cell of a small grid is; empty for a large one, which is searched.
+    places: Vec<Link>,
+    /// Of a sample that is kept fresh: how many rows are in the grid, those before the newest, the
+    /// last of them, and how many have entered since the grid was spanned.
+    in_grid: usize,
+    last_in_grid: Link,
+    since_span: usize,
     oldest: Link,
     youngest: Link,
     arrivals: u64,
@@ -74,6 +102,9 @@ const EMPTY_RANGE: [f64; 2] = [f64::INFINITY, f64::NEG_INFINITY];
 /// Room for this many rows is set aside at once; larger samples grow into theirs.
 const RESERVED: usize = 1024;
 
+/// Cells of a grid up to which each has a place of its own.
+const SMALL_GRID: usize = 256;
+
 impl Retention {
     /// An empty sample of at most `max_observations` rows over `bins_per_axis` cells (both at
     /// least 1; up to 2^32 - 2 rows).
@@ -86,9 +117,14 @@ impl Retention {
         Self {
             bins_per_axis,
             max_observations,
+            freshness: None,
             slots: Vec::with_capacity(reserved),
             free: Vec::with_capacity(2),
             cells: Vec::with_capacity(most_cells.min(reserved)),
+            places: if most_cells <= SMALL_GRID { vec![NONE; most_cells] } else { Vec::new() },
+            in_grid: 0,
+            last_in_grid: NONE,
+            since_span: 0,
             oldest: NONE,
             youngest: NONE,
             arrivals: 0,
@@ -96,6 +132,13 @@ impl Retention {
             retained_range: [EMPTY_RANGE; FEATURES],
             at_the_edge: [[0; 2]; FEATURES],
         }
+    }
+
+    /// The same sample, kept fresh; for one that is still empty.
+    #[must_use]
+    pub fn with_freshness(mut self, freshness: Freshness) -> Self {
+        self.freshness = Some(freshness);
+        self
     }
 
     /// Number of rows kept.
@@ -134,18 +177,69 @@ impl Retention {
     /// Takes in one row; returns the row that had to go for it, which may be the same one.
     pub fn insert(&mut self, observation: Observation) -> Option<Observation> {
         let coordinates = observation.features.map(f64::ln_1p);
-        if widen(&mut self.grid, &coordinates) {
-            self.refill_cells();
+        let evicted = match self.freshness {
+            None => {
+                if widen(&mut self.grid, &coordinates) {
+                    self.refill_cells(self.len());
+                }
+                let arrived = self.append(observation, coordinates);
+                self.enter_cell(arrived);
+                self.extend_range(&observation.features);
+                (self.len() > self.max_observations).then(|| self.evict())
+            }
+            Some(freshness) => {
+                self.append(observation, coordinates);
+                self.extend_range(&observation.features);
+                self.refresh(freshness)
+            }
+        };
+        if let Some(evicted) = &evicted {
+            self.leave_range(&evicted.features);
         }
-        let arrived = self.append(observation, coordinates);
-        self.enter_cell(arrived);
-        self.extend_range(&observation.features);
-        if self.len() <= self.max_observations {
-            return None;
+        evicted
+    }
+
+    /// Puts the rows that are no longer among the newest into the grid, and takes one out of it
+    /// where a row is too old or the sample is over its limit.
+    fn refresh(&mut self, freshness: Freshness) -> Option<Observation> {
+        let recent = freshness.recent.min(self.max_observations - 1);
+        while self.len() - self.in_grid > recent {
+            let at = self.first_outside();
+            let slot = self.slots.get(at as usize)?;
+            let is_inside =
+                |([least, greatest], value): (&[f64; 2], &f64)| least <= value && value <= greatest;
+            self.since_span += 1;
+            if self.since_span <= self.max_observations
+                && self.grid.iter().zip(&slot.coordinates).all(is_inside)
+            {
+                self.enter_cell(at);
+                self.last_in_grid = at;
+                self.in_grid += 1;
+            } else {
+                // Over what is kept now, the newest included: they are the next to enter.
+                self.grid = self.retained_range.map(|range| range.map(f64::ln_1p));
+                self.since_span = 0;
+                self.refill_cells(self.len() - recent);
+            }
         }
-        let evicted = self.evict();
-        self.leave_range(&evicted.features);
-        Some(evicted)
+        let oldest = self.slots.get(self.oldest as usize)?;
+        if self.arrivals - 1 - oldest.sequence > freshness.max_age {
+            if self.in_grid == 0 {
+                self.refill_cells(1);
+            }
+            let oldest = self.oldest;
+            let place = self.cells.iter().position(|cell| cell.oldest == oldest)?;
+            return Some(self.take_from(place));
+        }
+        (self.len() > self.max_observations).then(|| self.evict())
+    }
+
+    /// The oldest row that is not in the grid.
+    fn first_outside(&self) -> Link {
+        match self.slots.get(self.last_in_grid as usize) {
+            Some(slot) => slot.newer,
+            None => self.oldest,
+        }
     }
 
     /// Takes a row into the range of each feature.
@@ -214,21 +308,36 @@ impl Retention {
     fn enter_cell(&mut self, at: Link) {
         let position = self.position(&self.slots[at as usize].coordinates);
         self.slots[at as usize].next_in_cell = NONE;
-        if let Some(cell) = self.cells.iter_mut().find(|cell| cell.position == position) {
+        let place = match self.places.get(position) {
+            Some(&place) => place as usize,
+            None => {
+                self.cells.iter().position(|cell| cell.position == position).unwrap_or(usize::MAX)
+            }
+        };
+        if let Some(cell) = self.cells.get_mut(place) {
             self.slots[cell.youngest as usize].next_in_cell = at;
             cell.youngest = at;
             cell.rows += 1;
         } else {
+            if let Some(place) = self.places.get_mut(position) {
+                *place = link(self.cells.len());
+            }
             self.cells.push(Cell { position, rows: 1, oldest: at, youngest: at });
         }
     }
 
-    /// Distributes all rows over the cells of the present grid, in arrival order.
-    fn refill_cells(&mut self) {
+    /// Distributes the first `count` rows over the cells of the present grid, in arrival order.
+    fn refill_cells(&mut self, count: usize) {
         self.cells.clear();
+        self.places.fill(NONE);
+        self.last_in_grid = NONE;
+        self.in_grid = 0;
         let mut at = self.oldest;
-        while let Some(newer) = self.slots.get(at as usize).map(|slot| slot.newer) {
+        for _ in 0..count {
+            let Some(newer) = self.slots.get(at as usize).map(|slot| slot.newer) else { break };
             self.enter_cell(at);
+            self.last_in_grid = at;
+            self.in_grid += 1;
             at = newer;
         }
     }
@@ -257,6 +366,11 @@ impl Retention {
                 victim = index;
             }
         }
+        self.take_from(victim)
+    }
+
+    /// Takes the oldest row out of a cell.
+    fn take_from(&mut self, victim: usize) -> Observation {
         let cell = &mut self.cells[victim];
         let at = cell.oldest;
         let slot = &self.slots[at as usize];
@@ -264,7 +378,14 @@ impl Retention {
         cell.rows -= 1;
         let (observation, older, newer) = (slot.observation, slot.older, slot.newer);
         if cell.rows == 0 {
-            self.cells.swap_remove(victim);
+            let emptied = self.cells.swap_remove(victim);
+            if let Some(place) = self.places.get_mut(emptied.position) {
+                *place = NONE;
+            }
+            let moved = self.cells.get(victim).map(|cell| cell.position);
+            if let Some(place) = moved.and_then(|position| self.places.get_mut(position)) {
+                *place = link(victim);
+            }
         }
         match self.slots.get_mut(older as usize) {
             Some(before) => before.newer = newer,
@@ -274,6 +395,10 @@ impl Retention {
             Some(after) => after.older = older,
             None => self.youngest = older,
         }
+        if self.last_in_grid == at {
+            self.last_in_grid = older;
+        }
+        self.in_grid = self.in_grid.saturating_sub(1);
         self.free.push(at);
         observation
     }

@@ -2,10 +2,11 @@
 
 use serde::Serialize;
 
+use crate::adaptive::{Adaptive, AdaptiveDiagnostics};
 use crate::config::CheckedFit;
 use crate::forecast::{FLOOR_MS, Forecast, Reason, Source};
-use crate::linear::{LinearFit, LinearModel, Rebuilds};
-use crate::retention::{Observation, Retention};
+use crate::linear::{LinearFit, LinearModel, Rebuilds, Unready};
+use crate::retention::{Freshness, Observation, Retention};
 use crate::spline::{SplineDiagnostics, SplineFit};
 use crate::workload::{FEATURES, WorkloadKind};
 
@@ -14,9 +15,18 @@ use crate::workload::{FEATURES, WorkloadKind};
 pub struct Store {
     kind: WorkloadKind,
     retention: Retention,
-    linear: LinearFit,
-    spline: Option<SplineFit>,
+    fit: Fit,
     accepted: u64,
+}
+
+/// What learns from the observations kept.
+#[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "the line is in use on every row")]
+enum Fit {
+    /// The line, and the spline that it gates.
+    LeastSquares(LinearFit, Option<SplineFit>),
+    /// Robust models, and the choice among them.
+    Adaptive(Box<Adaptive>),
 }
 
 /// The state of one store, for people and monitoring.
@@ -42,6 +52,9 @@ pub struct StoreDiagnostics {
     /// The spline, where the store has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spline: Option<SplineDiagnostics>,
+    /// The adaptive fit, where the store has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adaptive: Option<AdaptiveDiagnostics>,
 }
 
 impl Store {
@@ -50,23 +63,26 @@ impl Store {
         kind: WorkloadKind,
         bins_per_axis: [usize; FEATURES],
         max_observations: usize,
+        freshness: Option<Freshness>,
         fit: &CheckedFit,
     ) -> Self {
-        let (linear, spline) = match fit {
-            CheckedFit::Linear(linear) => (linear, None),
+        let retention = Retention::new(bins_per_axis, max_observations);
+        let fit = match fit {
+            CheckedFit::Linear(linear) => Fit::LeastSquares(LinearFit::new(*linear), None),
             CheckedFit::Spline(linear, spline) => {
                 let (minimum, interval) = (linear.min_observations, linear.rebuild_interval);
                 let spline = SplineFit::new(spline, max_observations, minimum, interval);
-                (linear, Some(spline))
+                Fit::LeastSquares(LinearFit::new(*linear), Some(spline))
+            }
+            CheckedFit::Adaptive(params) => {
+                Fit::Adaptive(Box::new(Adaptive::new(*params, max_observations)))
             }
         };
-        Self {
-            kind,
-            retention: Retention::new(bins_per_axis, max_observations),
-            linear: LinearFit::new(*linear),
-            spline,
-            accepted: 0,
-        }
+        let retention = match freshness {
+            Some(freshness) => retention.with_freshness(freshness),
+            None => retention,
+        };
+        Self { kind, retention, fit, accepted: 0 }
     }
 
     /// The kind of work.
@@ -84,75 +100,126 @@ impl Store {
         &self.retention
     }
 
-    /// Learns one observation.
-    pub fn observe(&mut self, observation: Observation) {
-        if let Some(spline) = &mut self.spline {
-            spline.monitor(&observation);
+    /// Learns one observation; `floor_ms` is as for [`forecast`](Self::forecast).
+    pub fn observe(&mut self, observation: Observation, floor_ms: Option<f64>) {
+        match &mut self.fit {
+            Fit::LeastSquares(_, None) => {}
+            Fit::LeastSquares(_, Some(spline)) => spline.monitor(&observation),
+            Fit::Adaptive(adaptive) => adaptive.judge(&observation, &self.retention, floor_ms),
         }
         let evicted = self.retention.insert(observation);
         self.accepted = self.accepted.saturating_add(1);
         let retention = &self.retention;
-        self.linear.update(&observation.row(), evicted.map(|row| row.row()).as_ref(), || {
-            retention.observations().map(Observation::row)
-        });
-        if let Some(spline) = &mut self.spline {
-            let retained = || retention.observations();
-            spline.update(&observation, evicted.as_ref(), retained, retention.len());
+        match &mut self.fit {
+            Fit::LeastSquares(linear, spline) => {
+                linear.update(&observation.row(), evicted.map(|row| row.row()).as_ref(), || {
+                    retention.observations().map(Observation::row)
+                });
+                if let Some(spline) = spline {
+                    let retained = || retention.observations();
+                    spline.update(&observation, evicted.as_ref(), retained, retention.len());
+                }
+            }
+            Fit::Adaptive(adaptive) => adaptive.update(retention),
         }
     }
 
     /// Forecasts an iteration with these features.
     ///
-    /// The line decides whether there is an answer at all. Inside the box of retained loads the
-    /// spline gives it, where it is ready; outside, the line does.
-    pub fn forecast(&self, features: &[f64; FEATURES]) -> Forecast {
+    /// The line decides whether there is an answer at all. Of least-squares fits, the spline gives
+    /// it inside the box of retained loads, where it is ready; outside, the line does. An adaptive
+    /// fit gives the best of its forecasts, and not less than `floor_ms`, what the work costs at
+    /// the least, where that is known.
+    pub fn forecast(&self, features: &[f64; FEATURES], floor_ms: Option<f64>) -> Forecast {
+        let answered = if features.iter().all(|value| value.is_finite() && *value >= 0.0) {
+            self.answer(features, floor_ms)
+        } else {
+            Err(Reason::InvalidQuery)
+        };
         let kind = Some(self.kind);
-        let abstain = |reason| Forecast { ms: None, source: None, kind, reason: Some(reason) };
-        if !features.iter().all(|value| value.is_finite() && *value >= 0.0) {
-            return abstain(Reason::InvalidQuery);
+        let forecast = Forecast { kind, ..Forecast::IDLE };
+        match answered {
+            Ok((ms, source, reason)) => {
+                Forecast { ms: Some(ms), source: Some(source), reason, ..forecast }
+            }
+            Err(reason) => Forecast { ms: None, source: None, reason: Some(reason), ..forecast },
         }
-        let line = match self.linear.model() {
-            Ok(model) => model.value(features),
-            Err(unready) => return abstain(unready.into()),
+    }
+
+    /// Whether its fit knows intervals at all.
+    pub(crate) fn has_intervals(&self) -> bool {
+        matches!(self.fit, Fit::Adaptive(_))
+    }
+
+    /// The interval around a forecast that holds this share of latencies, where it is known.
+    pub fn interval(&self, forecast_ms: f64, level: f64) -> Option<[f64; 2]> {
+        match &self.fit {
+            Fit::LeastSquares(..) => None,
+            Fit::Adaptive(adaptive) => adaptive.interval(forecast_ms, level),
+        }
+    }
+
+    fn answer(
+        &self,
+        features: &[f64; FEATURES],
+        floor_ms: Option<f64>,
+    ) -> Result<(f64, Source, Option<Reason>), Reason> {
+        let (linear, spline) = match &self.fit {
+            Fit::LeastSquares(linear, spline) => (linear, spline),
+            Fit::Adaptive(adaptive) => {
+                let served = adaptive.forecast(features, &self.retention, floor_ms)?;
+                return Ok((served.ms, served.source, served.reason));
+            }
         };
+        let line = linear.model()?.value(features);
         if !line.is_finite() {
-            return abstain(Reason::Overflow);
+            return Err(Reason::Overflow);
         }
-        let answer = |value: f64, source, reason| Forecast {
-            ms: Some(value.max(FLOOR_MS)),
-            source: Some(source),
-            kind,
-            reason,
-        };
-        if self.linear.is_stale() {
-            return answer(line, Source::Linear, Some(Reason::Stale));
+        let line = line.max(FLOOR_MS);
+        if linear.is_stale() {
+            return Ok((line, Source::Linear, Some(Reason::Stale)));
         }
         if !self.retention.covers(features) {
-            return answer(line, Source::Linear, Some(Reason::Extrapolating));
+            return Ok((line, Source::Linear, Some(Reason::Extrapolating)));
         }
-        let spline = self.spline.as_ref().and_then(SplineFit::model);
-        match spline.filter(|spline| spline.is_ready()).map(|spline| spline.value(features)) {
-            Some(value) if value.is_finite() => answer(value, Source::Spline, None),
-            _ => answer(line, Source::Linear, None),
+        let spline = spline.as_ref().and_then(|spline| spline.model());
+        Ok(match spline.filter(|spline| spline.is_ready()).map(|spline| spline.value(features)) {
+            Some(value) if value.is_finite() => (value.max(FLOOR_MS), Source::Spline, None),
+            _ => (line, Source::Linear, None),
+        })
+    }
+
+    /// The line, or why there is none, and whether it is of an earlier window.
+    fn line(&self) -> (Result<&LinearModel, Unready>, bool) {
+        match &self.fit {
+            Fit::LeastSquares(linear, _) => (linear.model(), linear.is_stale()),
+            Fit::Adaptive(adaptive) => (adaptive.line(), adaptive.is_stale()),
         }
     }
 
     /// The state of this store.
     pub fn diagnostics(&self) -> StoreDiagnostics {
-        let model = self.linear.model();
+        let (line, is_stale) = self.line();
+        let (rebuilds, spline, adaptive) = match &self.fit {
+            Fit::LeastSquares(linear, spline) => {
+                (linear.rebuilds(), spline.as_ref().map(SplineFit::diagnostics), None)
+            }
+            Fit::Adaptive(adaptive) => (Rebuilds::default(), None, Some(adaptive.diagnostics())),
+        };
         StoreDiagnostics {
             workload_kind: self.kind,
-            ready: model.is_ok(),
-            reason: match model {
+            ready: line.is_ok(),
+            reason: match line {
                 Err(unready) => Some(unready.into()),
-                Ok(_) => self.linear.is_stale().then_some(Reason::Stale),
+                Ok(_) => is_stale.then_some(Reason::Stale),
             },
             accepted_observations: self.accepted,
             retained_observations: self.retention.len(),
             feature_range: (!self.retention.is_empty()).then(|| *self.retention.range()),
-            linear: model.ok().copied(),
-            rebuilds: self.linear.rebuilds(),
-            spline: self.spline.as_ref().map(SplineFit::diagnostics),
+            linear: line.ok().copied(),
+            rebuilds,
+            spline,
+            adaptive,
         }
     }
 }

@@ -145,6 +145,8 @@ pub struct Workload {
     pub kind: WorkloadKind,
     /// Attention score of the busiest rank, and FFN tokens over all ranks; finite and nonnegative.
     pub features: [f64; FEATURES],
+    /// What the features would be of its decode work alone.
+    pub decode: [f64; FEATURES],
 }
 
 impl Workload {
@@ -173,6 +175,7 @@ impl Workload {
         }
         let (mut any_prefill, mut any_decode, mut any_mixed) = (false, false, false);
         let (mut attention, mut tokens) = (0.0_f64, 0.0);
+        let mut alone = [0.0_f64; FEATURES];
         for load in ranks.iter().map(RankLoad::from) {
             let (prefill, decode) = (load.prefill_tokens > 0.0, load.decode_requests > 0.0);
             any_prefill |= prefill;
@@ -182,6 +185,8 @@ impl Workload {
             // f64::max would drop a NaN (0 * inf).
             attention = if score.is_nan() { f64::INFINITY } else { attention.max(score) };
             tokens += load.prefill_tokens + load.decode_requests;
+            alone[0] = alone[0].max(weights.attention_kv * load.decode_kv_tokens);
+            alone[1] += weights.ffn_token * load.decode_requests;
         }
         let kind = match (any_prefill, any_decode) {
             (false, false) => return Ok(None),
@@ -200,7 +205,8 @@ impl Workload {
                 ));
             }
         }
-        Ok(Some(Self { kind, features }))
+        // Parts of features that are finite are finite.
+        Ok(Some(Self { kind, features, decode: alone }))
     }
 }
 

@@ -62,7 +62,10 @@ fn the_counter_counts() {
     assert_eq!(allocations(|| drop(std::hint::black_box(vec![0_u8; 100]))), 1);
 }
 
-const FITS: [&str; 3] = [
+const AUTO: &str = r#"{"kind": "auto"}"#;
+
+const FITS: [&str; 4] = [
+    AUTO,
     r#"{"kind": "linear"}"#,
     r#"{"kind": "spline"}"#,
     r#"{"kind": "spline", "spline": {"knots_per_axis": 3, "search": {"kind": "periodic", "step": 64}}}"#,
@@ -96,15 +99,17 @@ fn the_steady_state_allocates_nothing() {
 }
 
 #[test]
-fn even_the_first_steps_of_a_line_allocate_nothing() {
-    let mut model = model(WorkerType::Aggregated, FITS[0]);
-    let steps = steps(200);
-    let count = allocations(|| {
-        for step in &steps {
-            model.observe(step).unwrap();
-        }
-    });
-    assert_eq!(count, 0);
+fn even_the_first_steps_allocate_nothing_but_for_a_least_squares_spline() {
+    for fit in [AUTO, r#"{"kind": "linear"}"#] {
+        let mut model = model(WorkerType::Aggregated, fit);
+        let steps = steps(200);
+        let count = allocations(|| {
+            for step in &steps {
+                model.observe(step).unwrap();
+            }
+        });
+        assert_eq!(count, 0, "{fit}");
+    }
 }
 
 #[test]
@@ -118,6 +123,10 @@ fn a_store_is_small() {
             model.observe(&[step.with_wall_time(latency_s)]).unwrap();
         }
         let held = HELD_BYTES.with(Cell::get) - before;
-        assert!(held < 32 * 1024, "{held} bytes with {fit}");
+        let held = held + size_of::<ForwardPassModel>();
+        println!("{held} bytes with {fit}");
+        // Room to refit and to search from weighed rows, and 256 past errors, twice 2 KiB.
+        let bound = if fit == AUTO { 52 } else { 36 };
+        assert!(held < bound * 1024, "{held} bytes with {fit}");
     }
 }

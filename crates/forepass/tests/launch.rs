@@ -1,4 +1,4 @@
-//! Launches as a Rust program uses them: an example that schedules, and a bench that resolves.
+//! A launch as a Rust program uses it: the example that schedules.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // in tests
 

@@ -43,7 +43,7 @@ fn every_format_is_read_to_the_same_numbers() {
             let weights = FeatureWeights::default();
             match Workload::of(&ranks, WorkerType::Aggregated, &weights).unwrap() {
                 None => idle += 1,
-                Some(Workload { kind, features: [attention, ffn] }) => {
+                Some(Workload { kind, features: [attention, ffn], .. }) => {
                     let latency = observed_ms(&ranks).ok();
                     steps.extend(latency.map(|ms| (kind.name().to_owned(), ms, attention, ffn)));
                 }

@@ -2,8 +2,10 @@
 
 use super::model::{EstimationMode, FallbackPolicy, ForwardPassPerfModelConfig};
 use super::spline::SplineSearchConfig;
+use crate::adaptive::AdaptiveParams;
 use crate::error::{Error, Result};
 use crate::linear::LinearParams;
+use crate::retention::Freshness;
 use crate::workload::{FEATURES, FeatureWeights, WorkerType};
 
 /// A configuration without contradictions, within all ranges, and of a kind that is implemented.
@@ -22,6 +24,8 @@ pub enum CheckedFit {
     Linear(LinearParams),
     /// A spline beside the linear fit.
     Spline(LinearParams, SplineParams),
+    /// Robust models and the choice among them.
+    Adaptive(AdaptiveParams),
 }
 
 /// Parameters of the spline fit.
@@ -102,6 +106,11 @@ impl CheckedConfig {
     pub fn max_observations(&self) -> usize {
         let regression = &self.normalized.estimator_config.fpm_regression;
         regression.sampling.max_observations
+    }
+
+    /// What else than the grid decides whether an observation is kept.
+    pub fn freshness(&self) -> Option<Freshness> {
+        self.normalized.estimator_config.fpm_regression.sampling.freshness()
     }
 
     /// Observations from which a store may answer; 1 to `max_observations`.

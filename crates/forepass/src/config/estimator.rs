@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::checked::CheckedFit;
 use super::correction::CorrectionConfig;
 use super::features::{self, Features};
-use super::fit::RegressionFitConfig;
+use super::fit::{RegressionFitConfig, RegressionFitKind};
 use super::sampling::{RegressionSamplingConfig, check_readiness};
 use super::spline::SPLINE_MIN_OBSERVATIONS;
 use super::{document, range};
@@ -25,7 +25,12 @@ use crate::workload::{FEATURES, FeatureWeights};
 /// | `fpm_regression.sampling.bins_per_axis` | 4, 4 | cells along each axis | ≥ 1 each, product ≤ `isize::MAX` |
 /// | `fpm_regression.sampling.max_observations` | 64 | observations that a store keeps | 1 to 1,000,000; spline: ≥ 32 |
 /// | `fpm_regression.min_observations` | 5 | observations from which a store may answer | 1 to `max_observations` |
-/// | `fpm_regression.fit.kind` | `standardized_nnls` | shape of the fit | `standardized_nnls` (or `linear`), `spline` |
+/// | `fpm_regression.sampling.recent` | 0; auto: half of `max_observations` | newest observations, kept wherever they lie | 0 to `max_observations` - 1 |
+/// | `fpm_regression.sampling.max_age` | none; auto: 4096 | observations of a store after which one goes | ≥ 1 |
+/// | `fpm_regression.fit.kind` | `standardized_nnls` | shape of the fit | `standardized_nnls` (or `linear`), `spline`, `auto` |
+/// | `fpm_regression.fit.weighting` | `absolute`; auto: `relative` | what errors are measured in: milliseconds, or shares of the latency | `absolute`, `relative` |
+/// | `fpm_regression.fit.huber` | none; auto: 0.7 | robust deviations beyond which an error counts only in proportion | finite, > 0 |
+/// | `fpm_regression.fit.level_tracking` | false; auto: true | whether forecasts follow the level of the newest latencies | true, false |
 /// | `fpm_regression.fit.singular_ridge_scale` | 1e-9 | ridge on collinear slopes, relative to their scatter | finite, ≥ 0 |
 /// | `fpm_regression.fit.rebuild_interval` | null | insertions and evictions between scheduled rebuilds | ≥ 1, or null |
 /// | `fpm_regression.fit.linear` | absent | variant of the linear fit | its defaults; with the linear kind |
@@ -121,6 +126,9 @@ impl EstimatorConfig {
     pub(super) fn normalize(&mut self) {
         self.fpm_regression.sampling.axes = None;
         self.fpm_regression.fit.normalize();
+        if self.fpm_regression.fit.kind == RegressionFitKind::Auto {
+            self.fpm_regression.sampling.fill_in_freshness();
+        }
     }
 }
 
@@ -151,7 +159,12 @@ impl FpmRegressionConfig {
         let max_observations = self.sampling.max_observations;
         check_readiness(self.min_observations, max_observations)?;
         let fit = self.fit.check(self.min_observations).map_err(|error| error.within("fit"))?;
-        if matches!(fit, CheckedFit::Spline(..)) && max_observations < SPLINE_MIN_OBSERVATIONS {
+        let has_spline = match &fit {
+            CheckedFit::Linear(_) => false,
+            CheckedFit::Spline(..) => true,
+            CheckedFit::Adaptive(params) => params.knots_per_axis.is_some(),
+        };
+        if has_spline && max_observations < SPLINE_MIN_OBSERVATIONS {
             return Err(range::out_of_range(
                 "sampling.max_observations",
                 max_observations,

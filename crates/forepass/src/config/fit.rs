@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::checked::CheckedFit;
+use super::checked::{CheckedFit, SplineParams};
 use super::linear::LinearFitConfig;
 use super::spline::SplineFitConfig;
 use super::{range, real};
+use crate::adaptive::{AdaptiveParams, Weighting};
 use crate::error::{Error, Result};
 use crate::linear::LinearParams;
 
@@ -29,7 +30,35 @@ pub struct RegressionFitConfig {
     /// Options of the spline; only with the kind `spline`, which fills in the defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spline: Option<SplineFitConfig>,
+    /// What errors are measured in. This option and the two below make a fit robust: it is then
+    /// refitted from the rows, without `rebuild_interval` and a schedule of searches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weighting: Option<ErrorWeighting>,
+    /// Error, in robust standard deviations, beyond which a row counts only in proportion; finite,
+    /// greater than 0.
+    #[serde(default, with = "real::optional", skip_serializing_if = "Option::is_none")]
+    pub huber: Option<f64>,
+    /// Whether forecasts follow the level of the newest latencies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub level_tracking: Option<bool>,
 }
+
+/// What errors are measured in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ErrorWeighting {
+    /// Milliseconds.
+    Absolute,
+    /// Shares of the latency.
+    Relative,
+}
+
+/// Robust standard deviations up to which the kind `auto` counts errors in full.
+const AUTO_HUBER: f64 = 0.7;
+
+/// Knots of its spline along each axis.
+const AUTO_KNOTS: usize = 3;
 
 /// Shape of the fit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -42,6 +71,9 @@ pub enum RegressionFitKind {
     StandardizedNnls,
     /// Piecewise linear along each feature, beside the linear fit.
     Spline,
+    /// A robust line and a robust spline, as they are and at the level of the newest latencies;
+    /// the best of late answers, within an interval.
+    Auto,
 }
 
 impl Default for RegressionFitConfig {
@@ -52,6 +84,9 @@ impl Default for RegressionFitConfig {
             rebuild_interval: None,
             linear: None,
             spline: None,
+            weighting: None,
+            huber: None,
+            level_tracking: None,
         }
     }
 }
@@ -65,6 +100,32 @@ impl RegressionFitConfig {
     /// The spline fit with these options.
     pub fn spline(options: SplineFitConfig) -> Self {
         Self { kind: RegressionFitKind::Spline, spline: Some(options), ..Self::default() }
+    }
+
+    /// The fit that chooses for itself.
+    pub fn auto() -> Self {
+        Self { kind: RegressionFitKind::Auto, ..Self::default() }
+    }
+
+    /// The same fit with errors measured like this.
+    #[must_use]
+    pub fn with_weighting(mut self, weighting: ErrorWeighting) -> Self {
+        self.weighting = Some(weighting);
+        self
+    }
+
+    /// The same fit with errors beyond this many robust deviations counted in proportion only.
+    #[must_use]
+    pub fn with_huber(mut self, deviations: f64) -> Self {
+        self.huber = Some(deviations);
+        self
+    }
+
+    /// The same fit, following the level of the newest latencies or not.
+    #[must_use]
+    pub fn with_level_tracking(mut self, tracking: bool) -> Self {
+        self.level_tracking = Some(tracking);
+        self
     }
 
     /// The same fit with this ridge on the slopes.
@@ -93,39 +154,121 @@ impl RegressionFitConfig {
             // The line beside a spline is the spline's gate, and must not outlive its evidence.
             keep_last_usable: self.kind == RegressionFitKind::StandardizedNnls,
         };
-        match (self.kind, &self.linear, &self.spline) {
-            (RegressionFitKind::StandardizedNnls, _, Some(_)) => Err(Error::config(
-                "conflict",
-                "spline",
-                "requires fit.kind='spline', and the kind is standardized_nnls",
-            )),
-            (RegressionFitKind::Spline, Some(_), _) => Err(Error::config(
-                "conflict",
-                "linear",
-                "requires fit.kind='standardized_nnls', and the kind is spline",
-            )),
-            (RegressionFitKind::StandardizedNnls, variant, None) => {
-                if let Some(variant) = variant {
-                    variant.check().map_err(|error| error.within("linear"))?;
-                }
-                Ok(CheckedFit::Linear(linear))
+        if let Some(huber) = self.huber {
+            range::finite_positive("huber", huber)?;
+        }
+        self.check_blocks()?;
+        if self.is_robust() {
+            return self.robust(linear).map(CheckedFit::Adaptive);
+        }
+        match &self.spline {
+            Some(spline) => Ok(CheckedFit::Spline(linear, check_spline(spline)?)),
+            None if self.kind == RegressionFitKind::Spline => {
+                Ok(CheckedFit::Spline(linear, check_spline(&SplineFitConfig::default())?))
             }
-            (RegressionFitKind::Spline, None, options) => options
-                .clone()
-                .unwrap_or_default()
-                .check()
-                .map(|spline| CheckedFit::Spline(linear, spline))
-                .map_err(|error| error.within("spline")),
+            None => Ok(CheckedFit::Linear(linear)),
         }
     }
 
-    /// Fills in the options of a spline, and drops what can only be the default.
-    pub(super) fn normalize(&mut self) {
-        self.linear = None;
-        if self.kind == RegressionFitKind::Spline {
-            self.spline.get_or_insert_default();
+    /// Refuses the options of another kind.
+    fn check_blocks(&self) -> Result<()> {
+        let is_of_another_kind = |block: &str, kind: &str| {
+            let own = self.kind.name();
+            Err(Error::config(
+                "conflict",
+                block,
+                format!("requires fit.kind='{kind}', and the kind is {own}"),
+            ))
+        };
+        if self.spline.is_some() && self.kind != RegressionFitKind::Spline {
+            return is_of_another_kind("spline", "spline");
+        }
+        match &self.linear {
+            Some(_) if self.kind != RegressionFitKind::StandardizedNnls => {
+                is_of_another_kind("linear", "standardized_nnls")
+            }
+            Some(variant) => variant.check().map_err(|error| error.within("linear")),
+            None => Ok(()),
         }
     }
+
+    /// Whether rows are weighed by their errors, or forecasts by theirs.
+    fn is_robust(&self) -> bool {
+        self.kind == RegressionFitKind::Auto
+            || self.weighting == Some(ErrorWeighting::Relative)
+            || self.huber.is_some()
+            || self.level_tracking == Some(true)
+    }
+
+    fn robust(&self, linear: LinearParams) -> Result<AdaptiveParams> {
+        let has_no_effect = |path: &str, instead: &str| {
+            Err(Error::config(
+                "conflict",
+                path,
+                format!("a robust fit {instead}: leave out {path}, or the options of robustness"),
+            ))
+        };
+        if self.rebuild_interval.is_some() {
+            return has_no_effect("rebuild_interval", "keeps no statistics to rebuild");
+        }
+        let is_auto = self.kind == RegressionFitKind::Auto;
+        let knots_per_axis = match (self.kind, &self.spline) {
+            (RegressionFitKind::StandardizedNnls, _) => None,
+            (RegressionFitKind::Auto, _) => Some(AUTO_KNOTS),
+            (RegressionFitKind::Spline, None) => Some(SplineFitConfig::default().knots_per_axis),
+            (RegressionFitKind::Spline, Some(spline)) => {
+                if spline.search != SplineFitConfig::default().search {
+                    return has_no_effect("spline.search", "searches for knots in its own time");
+                }
+                Some(check_spline(spline)?.knots_per_axis)
+            }
+        };
+        let weighting = self.weighting.unwrap_or(if is_auto {
+            ErrorWeighting::Relative
+        } else {
+            ErrorWeighting::Absolute
+        });
+        Ok(AdaptiveParams {
+            linear: LinearParams { keep_last_usable: true, ..linear },
+            line: self.kind != RegressionFitKind::Spline,
+            knots_per_axis,
+            weighting: Weighting {
+                relative: weighting == ErrorWeighting::Relative,
+                huber: self.huber.or(is_auto.then_some(AUTO_HUBER)),
+            },
+            level_tracking: self.level_tracking.unwrap_or(is_auto),
+        })
+    }
+
+    /// Fills in the options of the kind, and drops what can only be the default.
+    pub(super) fn normalize(&mut self) {
+        self.linear = None;
+        match self.kind {
+            RegressionFitKind::StandardizedNnls => {}
+            RegressionFitKind::Spline => {
+                self.spline.get_or_insert_default();
+            }
+            RegressionFitKind::Auto => {
+                self.weighting.get_or_insert(ErrorWeighting::Relative);
+                self.huber.get_or_insert(AUTO_HUBER);
+                self.level_tracking.get_or_insert(true);
+            }
+        }
+    }
+}
+
+impl RegressionFitKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::StandardizedNnls => "standardized_nnls",
+            Self::Spline => "spline",
+            Self::Auto => "auto",
+        }
+    }
+}
+
+fn check_spline(spline: &SplineFitConfig) -> Result<SplineParams> {
+    spline.check().map_err(|error| error.within("spline"))
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ pub(crate) mod strict;
 pub use checked::{CheckedConfig, CheckedFit, SplineParams};
 pub use correction::{CorrectionConfig, CorrectionSamplingConfig, FactorBounds, FeatureSpace};
 pub use estimator::{EstimatorConfig, FpmRegressionConfig};
-pub use fit::{RegressionFitConfig, RegressionFitKind};
+pub use fit::{ErrorWeighting, RegressionFitConfig, RegressionFitKind};
 pub use legacy::LegacyOptions;
 pub use linear::{LinearFitConfig, RegressionUpdatePolicy};
 pub use model::{EstimationMode, FallbackPolicy, ForwardPassPerfModelConfig, UNSPECIFIED};

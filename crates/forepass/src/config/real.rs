@@ -35,6 +35,28 @@ pub(super) fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>,
     deserialize(from).map(Some)
 }
 
+/// For `#[serde(default, with = "real::optional")]`: a number, where it is given.
+pub(super) mod optional {
+    use serde::{Deserializer, Serializer};
+
+    #[expect(clippy::ref_option, reason = "serde hands over a reference")]
+    pub(in super::super) fn serialize<S: Serializer>(
+        value: &Option<f64>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(value) => super::serialize(value, to),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<f64>, D::Error> {
+        super::present(from)
+    }
+}
+
 struct RealVisitor;
 
 impl Visitor<'_> for RealVisitor {

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::range;
 use crate::error::{Error, Result};
+use crate::retention::Freshness;
 use crate::workload::{FEATURE_NAMES, FEATURES};
 
 /// Largest capacity of a store: above it the rows alone would take tens of megabytes a store, and
@@ -24,11 +25,26 @@ pub struct RegressionSamplingConfig {
     pub bins_per_axis: Vec<usize>,
     /// Rows that a store keeps, 1 to [`MAX_OBSERVATIONS`].
     pub max_observations: usize,
+    /// The newest rows, kept wherever they lie; less than `max_observations`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recent: Option<usize>,
+    /// Rows that may arrive in a store after one before it goes; at least 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_age: Option<u64>,
 }
+
+/// Age up to which rows are kept by the kind `auto`: loads that are rare are not soon forgotten.
+const AUTO_MAX_AGE: u64 = 4096;
 
 impl Default for RegressionSamplingConfig {
     fn default() -> Self {
-        Self { axes: None, bins_per_axis: vec![4; FEATURES], max_observations: 64 }
+        Self {
+            axes: None,
+            bins_per_axis: vec![4; FEATURES],
+            max_observations: 64,
+            recent: None,
+            max_age: None,
+        }
     }
 }
 
@@ -47,10 +63,46 @@ impl RegressionSamplingConfig {
         self
     }
 
+    /// The same sampling that always keeps this many of the newest rows.
+    #[must_use]
+    pub fn with_recent(mut self, recent: usize) -> Self {
+        self.recent = Some(recent);
+        self
+    }
+
+    /// The same sampling with this limit to the age of rows.
+    #[must_use]
+    pub fn with_max_age(mut self, max_age: u64) -> Self {
+        self.max_age = Some(max_age);
+        self
+    }
+
+    /// What the kind `auto` leaves out: half of the rows are the newest, and none is too old.
+    pub(super) fn fill_in_freshness(&mut self) {
+        self.recent.get_or_insert(self.max_observations / 2);
+        self.max_age.get_or_insert(AUTO_MAX_AGE);
+    }
+
+    /// What else than the grid decides whether a row is kept.
+    pub(super) fn freshness(&self) -> Option<Freshness> {
+        if self.recent.is_none() && self.max_age.is_none() {
+            return None;
+        }
+        Some(Freshness::new(self.recent.unwrap_or(0), self.max_age.unwrap_or(u64::MAX)))
+    }
+
     /// Checks the sampling and gives the cells along each of the two axes.
     pub(super) fn check(&self) -> Result<[usize; FEATURES]> {
         check_axes("axes", self.axes.as_deref())?;
         check_grid(&self.bins_per_axis, self.max_observations)?;
+        if let Some(recent) = self.recent.filter(|&recent| recent >= self.max_observations) {
+            let most = self.max_observations - 1;
+            let must_be = format!("0 to {most}, less than max_observations");
+            return Err(range::out_of_range("recent", recent, &must_be));
+        }
+        if let Some(max_age) = self.max_age {
+            range::positive("max_age", max_age)?;
+        }
         <[usize; FEATURES]>::try_from(self.bins_per_axis.as_slice()).map_err(|_| {
             range::out_of_range(
                 "bins_per_axis",

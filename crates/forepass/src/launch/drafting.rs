@@ -73,9 +73,9 @@ impl Drafting {
         if let Some(authored) = engine.aic_nextn.filter(|authored| *authored != draft.depth) {
             let (depth, source) = (draft.depth, &draft.depth_source);
             let message = if depth == 0 {
-                format!("{authored}, but {PERFORMANCE} drafts nothing: leave aic_nextn out")
+                format!("{authored}, but {PERFORMANCE} drafts nothing: leave it out")
             } else {
-                format!("{authored}, but {source} gives depth {depth}: leave aic_nextn out")
+                format!("{authored}, but {source} gives depth {depth}: leave it out")
             };
             return Err(Error::launch(E_DEPTH_CONFLICT, join(ENGINE, "aic_nextn"), message));
         }

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::config::{self, EngineLaunchConfig};
 use super::report::LaunchReport;
-use super::{ENGINE, PERFORMANCE};
-use crate::codes::{E_DEPTH_CONFLICT, E_ENGINE, E_LAUNCH_FIELD};
+use super::{ENGINE, PERFORMANCE, relocated};
+use crate::codes::{self, E_DEPTH_CONFLICT, E_ENGINE, E_LAUNCH_FIELD};
 use crate::error::{Error, Result, join};
 
 /// Fields of the launch around the engine, under the same names in both forms.
@@ -51,10 +51,7 @@ pub(super) fn resolve(value: Value, report: &mut LaunchReport) -> Result<EngineL
     inner.provenance.append(&mut report.provenance);
     inner.ignored.append(&mut translation.ignored);
     *report = inner;
-    launch.map_err(|error| {
-        let path = translation.authored(&error.path());
-        error.at(path)
-    })
+    launch.map_err(|error| relocated(error, |path| translation.authored(path)))
 }
 
 /// Brings a launch from the flat form into the canonical one.
@@ -225,13 +222,10 @@ impl Translation {
     /// The canonical launch, unless something is wrong with the flat one.
     fn finish(&mut self) -> Result<Value> {
         let mut faults = std::mem::take(&mut self.faults);
-        if faults.len() > 1 {
+        faults.sort_by_key(|fault| codes::order(fault.code()));
+        if let Some(first) = faults.first() {
             let all: Vec<_> = faults.iter().map(Error::message).collect();
-            let first = faults.swap_remove(0);
             return Err(Error::launch(first.code(), first.path(), all.join("; ")));
-        }
-        if let Some(fault) = faults.pop() {
-            return Err(fault);
         }
         let mut launch = std::mem::take(&mut self.launch);
         launch.insert(ENGINE.to_owned(), std::mem::take(&mut self.engine).into());

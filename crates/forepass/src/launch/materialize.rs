@@ -6,7 +6,7 @@ use super::authored::AuthoredSpeculation;
 use super::config::EngineLaunchConfig;
 use super::report::LaunchReport;
 use super::timing::is_performance_provider;
-use super::{ENGINE, config, legacy, nextn, recoded};
+use super::{ENGINE, config, legacy, nextn, recoded, relocated};
 use crate::codes::{
     E_BACKEND, E_DEPTH_CONFLICT, E_LAUNCH_FIELD, E_PERF_CONFIG, E_ROLE, E_TOPOLOGY,
 };
@@ -60,8 +60,9 @@ pub fn materialize_engine_launch_config(
     let deployment = Deployment { backend, version: deployment_backend_version, role };
     let mut report = LaunchReport::default();
     let Some(rank) = options.remove(RANK) else {
-        deployment.settle(&mut options)?;
-        return legacy::resolve(options.into(), &mut report);
+        let depth = deployment.settle(&mut options)?;
+        return legacy::resolve(options.into(), &mut report)
+            .map_err(|error| authored_depth(error, nextn::AIC_NEXTN, depth));
     };
     if let Some(flat) = options.keys().find(|name| !legacy::LAUNCH.contains(&name.as_str())) {
         let message = format!("beside {RANK}: give all options of the engine in one form");
@@ -70,15 +71,23 @@ pub fn materialize_engine_launch_config(
     let Value::Object(mut rank) = rank else {
         return Err(Error::launch(E_LAUNCH_FIELD, RANK, "must be an object"));
     };
-    deployment.settle(&mut rank).map_err(|error| error.within(RANK))?;
+    let depth = deployment.settle(&mut rank).map_err(|error| error.within(RANK))?;
     options.insert(ENGINE.to_owned(), rank.into());
     config::resolve(options.into(), &mut report).map_err(|error| {
-        let path = error.path();
-        match path.strip_prefix(ENGINE) {
-            Some(rest) => error.at(format!("{RANK}{rest}")),
-            None => error,
-        }
+        let error = relocated(error, |path| match path.strip_prefix(ENGINE) {
+            Some(rest) => format!("{RANK}{rest}"),
+            None => path.to_owned(),
+        });
+        authored_depth(error, &format!("{RANK}.{}", nextn::AIC_NEXTN), depth)
     })
+}
+
+/// A fault of the depth at the spelling that its author gave it.
+fn authored_depth(error: Error, path: &str, depth: Option<nextn::Depth>) -> Error {
+    match depth.filter(|_| error.path() == path) {
+        Some(depth) => error.at(path.replace(nextn::AIC_NEXTN, depth.name)),
+        None => error,
+    }
 }
 
 /// The configuration of a performance model in its normal form, for a worker of this role.
@@ -183,8 +192,9 @@ struct Deployment<'a> {
 }
 
 impl Deployment<'_> {
-    /// Brings the options of an engine together with the deployment, and with each other.
-    fn settle(&self, engine: &mut Map<String, Value>) -> Result<()> {
+    /// Brings the options of an engine together with the deployment, and with each other; gives a
+    /// depth in an older spelling.
+    fn settle(&self, engine: &mut Map<String, Value>) -> Result<Option<nextn::Depth>> {
         nextn::exclude_duplicates(engine)?;
         for (name, right, code) in [
             ("engine_type", self.backend.name(), E_BACKEND),
@@ -204,7 +214,7 @@ impl Deployment<'_> {
             self.complete(config).map_err(|error| error.within(path))?;
         }
         match engine.remove("speculation").filter(|block| !block.is_null()) {
-            Some(block) => self.speculate(block, engine),
+            Some(block) => self.speculate(block, engine).map(|()| None),
             None => nextn::settle(engine),
         }
     }
@@ -260,7 +270,7 @@ impl Deployment<'_> {
                     format!("{kind} needs an external timing model of provider ais or aic"),
                 ));
             }
-            engine.insert("aic_nextn".to_owned(), speculation.depth.into());
+            engine.insert(nextn::AIC_NEXTN.to_owned(), speculation.depth.into());
         }
         engine.insert(nextn::RATES[0].to_owned(), speculation.acceptance.to_string().into());
         engine.insert(nextn::SEEDS[0].to_owned(), speculation.seed.into());

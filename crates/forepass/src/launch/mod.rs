@@ -43,6 +43,20 @@ const ENGINE: &str = "engine";
 /// Path of the performance model's configuration in a launch.
 const PERFORMANCE: &str = "engine.timing_model.config";
 
+/// Paths that messages about a launch name.
+const TOLD: [&str; 3] = [PERFORMANCE, "engine.backend", "engine.num_gpu_blocks"];
+
+/// A message with its paths in the places that they have in another form of the launch.
+fn retold(message: &str, place: impl Fn(&str) -> String) -> String {
+    TOLD.iter().fold(message.to_owned(), |told, path| told.replace(path, &place(path)))
+}
+
+/// A fault of the canonical form, told as one of another form of the launch.
+fn relocated(error: Error, place: impl Fn(&str) -> String) -> Error {
+    let (path, message) = (place(&error.path()), retold(&error.message(), place));
+    error.at(path).saying(message)
+}
+
 /// A fault of a part, as a fault of the launch.
 fn recoded(error: &Error, code: &'static str, prefix: &str) -> Error {
     Error::launch(code, join(prefix, &error.path()), error.message())

@@ -15,8 +15,11 @@ use crate::workload::WorkerType;
 /// The spelling of a depth that leaves nothing of its acceptance to assume.
 const NEXTN: &str = "nextn";
 
+/// The spelling of a depth that an engine has.
+pub(super) const AIC_NEXTN: &str = "aic_nextn";
+
 /// Spellings of a depth, of its acceptance and of its seed that a speculation block replaces.
-const DEPTHS: [&str; 3] = ["aic_nextn", "ais_nextn", NEXTN];
+const DEPTHS: [&str; 3] = [AIC_NEXTN, "ais_nextn", NEXTN];
 pub(super) const RATES: [&str; 2] = ["aic_nextn_accept_rates", "ais_nextn_accept_rates"];
 const MEANS: [&str; 2] = ["aic_nextn_accepted", "nextn_accepted"];
 pub(super) const SEEDS: [&str; 2] = ["aic_mtp_seed", "ais_mtp_seed"];
@@ -57,8 +60,8 @@ fn normalize(engine: &mut Map<String, Value>, role: WorkerType) -> Result<()> {
         return exclude(engine, &kind);
     }
     exclude_duplicates(engine)?;
-    settle(engine)?;
-    let [depth, rates, seed] = [DEPTHS[0], RATES[0], SEEDS[0]];
+    let depth = settle(engine)?;
+    let [rates, seed] = [RATES[0], SEEDS[0]];
     for (older, name) in [(RATES[1], rates), (SEEDS[1], seed)] {
         if let Some(value) = engine.remove(older) {
             engine.insert(name.to_owned(), value);
@@ -70,7 +73,7 @@ fn normalize(engine: &mut Map<String, Value>, role: WorkerType) -> Result<()> {
         }
     }
     let refuse = |name: &str, message: String| Err(Error::launch(E_ENGINE, name, message));
-    let Some(value) = engine.get(depth) else {
+    let Some(depth) = depth else {
         if let Some(value) = engine.get(rates) {
             return refuse(rates, format!("{value}, but no tokens are drafted"));
         }
@@ -81,17 +84,14 @@ fn normalize(engine: &mut Map<String, Value>, role: WorkerType) -> Result<()> {
             _ => Ok(()),
         };
     };
-    let levels = value.as_u64().and_then(|levels| u32::try_from(levels).ok());
-    let Some(levels) = levels.filter(|levels| (1..=MAX_REPLAY_DEPTH).contains(levels)) else {
-        return refuse(depth, format!("{value}: must be an integer from 1 to {MAX_REPLAY_DEPTH}"));
-    };
     let text = match engine.get(rates) {
         None => None,
         Some(Value::String(text)) => Some(text.as_str()),
         Some(other) => return refuse(rates, format!("{other}: must be rates, as in \"0.8,0.6\"")),
     };
-    let accepted =
-        AcceptanceRates::legacy(text, levels).map_err(|error| error.within(rates))?.to_string();
+    let accepted = AcceptanceRates::legacy(text, depth.levels)
+        .map_err(|error| error.within(rates))?
+        .to_string();
     engine.insert(rates.to_owned(), accepted.into());
     Ok(())
 }
@@ -130,9 +130,26 @@ pub(super) fn exclude(engine: &mut Map<String, Value>, kind: &str) -> Result<()>
     Ok(())
 }
 
-/// Brings the older spellings of a depth and its acceptance together.
-pub(super) fn settle(engine: &mut Map<String, Value>) -> Result<()> {
-    let mut depth: Option<(&str, Value)> = None;
+/// A depth as it was authored.
+pub(super) struct Depth {
+    pub(super) name: &'static str,
+    levels: u32,
+}
+
+impl Depth {
+    fn read(name: &'static str, value: &Value) -> Result<Self> {
+        let levels = value.as_u64().and_then(|levels| u32::try_from(levels).ok());
+        let levels = levels.filter(|levels| (1..=MAX_REPLAY_DEPTH).contains(levels));
+        levels.map(|levels| Self { name, levels }).ok_or_else(|| {
+            let message = format!("{value}: must be an integer from 1 to {MAX_REPLAY_DEPTH}");
+            Error::launch(E_ENGINE, name, message)
+        })
+    }
+}
+
+/// Brings the older spellings of a depth and its acceptance together; gives the depth.
+pub(super) fn settle(engine: &mut Map<String, Value>) -> Result<Option<Depth>> {
+    let mut depth: Option<(&'static str, Value)> = None;
     for name in DEPTHS {
         let Some(value) = engine.remove(name).filter(|value| !value.is_null()) else {
             continue;
@@ -146,6 +163,7 @@ pub(super) fn settle(engine: &mut Map<String, Value>) -> Result<()> {
         }
     }
     let depth = depth.filter(|(_, value)| *value != 0);
+    let depth = depth.map(|(name, value)| Depth::read(name, &value)).transpose()?;
     for name in RATES {
         if let Some(Value::Array(rates)) = engine.get(name) {
             let text: Vec<_> = rates.iter().map(Value::to_string).collect();
@@ -162,25 +180,22 @@ pub(super) fn settle(engine: &mut Map<String, Value>) -> Result<()> {
             let message = format!("{value}, beside {rates}: give one of them");
             return Err(Error::launch(E_ACCEPT_INVALID, name, message));
         }
-        let Some((_, levels)) = &depth else {
+        let Some(Depth { levels, .. }) = depth else {
             let message = format!("{value}, but no tokens are drafted");
             return Err(Error::launch(E_ENGINE, name, message));
         };
-        // A depth that is none of an engine is refused with the other options.
-        if let Some(levels) = levels.as_u64().and_then(|levels| u32::try_from(levels).ok()) {
-            let mean = value.as_f64().unwrap_or(f64::NAN);
-            let rates = AcceptanceRates::from_mean_accepted(mean, levels)
-                .map_err(|error| error.within(name))?;
-            engine.insert(RATES[0].to_owned(), rates.to_string().into());
-        }
+        let mean = value.as_f64().unwrap_or(f64::NAN);
+        let rates = AcceptanceRates::from_mean_accepted(mean, levels)
+            .map_err(|error| error.within(name))?;
+        engine.insert(RATES[0].to_owned(), rates.to_string().into());
     }
     let accepted = RATES.iter().any(|name| engine.get(*name).is_some_and(|rates| !rates.is_null()));
-    if depth.as_ref().is_some_and(|(name, _)| *name == NEXTN) && !accepted {
+    if depth.as_ref().is_some_and(|depth| depth.name == NEXTN) && !accepted {
         let message = format!("absent: {NEXTN} needs it, from 0 to {NEXTN}");
         return Err(Error::launch(E_ACCEPT_MISSING, "nextn_accepted", message));
     }
-    engine.extend(depth.map(|(_, depth)| (DEPTHS[0].to_owned(), depth)));
-    Ok(())
+    engine.extend(depth.as_ref().map(|depth| (AIC_NEXTN.to_owned(), depth.levels.into())));
+    Ok(depth)
 }
 
 #[cfg(test)]
@@ -233,6 +248,9 @@ mod tests {
             (json!({"rank": {"nextn": 0, "ais_mtp_seed": 7}}), E_ENGINE, "rank.aic_mtp_seed"),
             (json!({"aic_nextn_accept_rates": "0.5"}), E_ENGINE, "aic_nextn_accept_rates"),
             (json!({"aic_nextn": 6}), E_ENGINE, "aic_nextn"),
+            (json!({"ais_nextn": 6}), E_ENGINE, "ais_nextn"),
+            (json!({"nextn": 6, "nextn_accepted": 2}), E_ENGINE, "nextn"),
+            (json!({"nextn": true, "nextn_accepted": 1}), E_ENGINE, "nextn"),
             (json!({"aic_nextn": 3, "ais_nextn": 2}), E_LAUNCH_FIELD, "ais_nextn"),
             (json!({"aic_nextn": 3, "nextn": 2}), E_DEPTH_CONFLICT, "nextn"),
             (json!({"nextn": 3}), E_ACCEPT_MISSING, "nextn_accepted"),

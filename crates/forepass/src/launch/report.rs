@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use super::capacity::Capacity;
 use super::config::EngineLaunchConfig;
-use super::{config, legacy};
+use super::{config, legacy, retold};
 use crate::codes::E_LAUNCH_FIELD;
 use crate::config::{SpeculationConfig, document};
 use crate::error::{Error, Result};
@@ -96,7 +96,7 @@ impl LaunchReport {
         }
         for remark in self.ignored.iter_mut().chain(&mut self.warnings) {
             if let Some((path, what)) = remark.split_once(": ") {
-                *remark = format!("{}: {what}", place(path));
+                *remark = format!("{}: {}", place(path), retold(what, &place));
             }
         }
     }

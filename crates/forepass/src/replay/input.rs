@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use super::baseline::RecentLatencies;
 use super::report::InputReport;
 use super::run::{Contender, Options, Protocol};
-use super::score::Tally;
+use super::score::{INTERVALS, Intervals, Tally};
 use crate::error::Result;
-use crate::forecast::{Reason, Source};
+use crate::forecast::{Forecast, Reason, Source};
 use crate::metrics::ForwardPassMetrics;
 use crate::model::ForwardPassModel;
 use crate::progress::Progress;
@@ -41,6 +41,7 @@ struct Answer {
     ms: Option<f64>,
     source: &'static str,
     reason: &'static str,
+    intervals: Option<Intervals>,
 }
 
 impl Learner {
@@ -50,23 +51,33 @@ impl Learner {
             Self::Model(model) => match model.workload(ranks) {
                 Ok(workload) => {
                     let forecast = model.forecast_workload(workload.as_ref());
+                    let intervals = intervals(model, &forecast);
                     model.learn(workload, Ok(scored.observed_ms));
                     Answer {
                         ms: forecast.ms,
                         source: forecast.source.map_or("", Source::name),
                         reason: forecast.reason.map_or("", Reason::name),
+                        intervals,
                     }
                 }
-                Err(error) => Answer { ms: None, source: "", reason: error.code() },
+                Err(error) => {
+                    Answer { ms: None, source: "", reason: error.code(), intervals: None }
+                }
             },
             Self::Recent(recent) => {
                 let ms = recent.median(scored.kind);
                 recent.learn(scored.kind, scored.observed_ms);
                 let (source, reason) = if ms.is_some() { ("baseline", "") } else { ("", "cold") };
-                Answer { ms, source, reason }
+                Answer { ms, source, reason, intervals: None }
             }
         }
     }
+}
+
+/// The intervals around a forecast; `None` of a fit that knows none at all.
+fn intervals(model: &ForwardPassModel, forecast: &Forecast) -> Option<Intervals> {
+    let store = model.store(forecast.kind?).filter(|store| store.has_intervals())?;
+    Some(INTERVALS.map(|(_, level)| store.interval(forecast.ms?, level)))
 }
 
 /// One worker's learners, and how they do.
@@ -253,6 +264,7 @@ impl<'a> InputRun<'a> {
                 self.workers[row.worker].tallies[contender].entry(row.kind).or_default().add(
                     row.observed_ms,
                     answer.ms,
+                    answer.intervals.as_ref(),
                     row.eligible,
                 );
             }

@@ -9,4 +9,4 @@ mod score;
 pub use baseline::Baseline;
 pub use report::{GymScore, InputReport, Report, Result as FitResult};
 pub use run::{Contender, Options, Protocol, replay};
-pub use score::Stats;
+pub use score::{IntervalStats, Stats};

@@ -1,10 +1,26 @@
 //! How well forecasts met what was then observed.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use crate::quantile::interpolated_quantile;
+
+/// The levels at which intervals are scored, by their names.
+pub(super) const INTERVALS: [(&str, f64); 3] = [("0.8", 0.8), ("0.9", 0.9), ("0.95", 0.95)];
+
+/// The interval of one row at each level, in milliseconds, where it is known.
+pub(super) type Intervals = [Option<[f64; 2]>; INTERVALS.len()];
+
+/// How intervals of one level did over some rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct IntervalTally {
+    rows: u64,
+    covered: u64,
+    /// Sum of widths as shares of the forecast.
+    width: f64,
+}
 
 /// Errors of one fit over some rows.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -13,15 +29,35 @@ pub(super) struct Tally {
     /// Of each eligible row: `(predicted - observed) / observed`, and not a number where there is
     /// no answer.
     relative_errors: Vec<f64>,
+    /// Of a fit that knows intervals.
+    intervals: Option<[IntervalTally; INTERVALS.len()]>,
 }
 
 impl Tally {
     /// Takes in one row; it counts towards accuracy only where it is `eligible`.
-    pub(super) fn add(&mut self, observed_ms: f64, predicted_ms: Option<f64>, eligible: bool) {
+    pub(super) fn add(
+        &mut self,
+        observed_ms: f64,
+        predicted_ms: Option<f64>,
+        intervals: Option<&Intervals>,
+        eligible: bool,
+    ) {
         self.rows += 1;
-        if eligible {
-            let error = |predicted_ms| (predicted_ms - observed_ms) / observed_ms;
-            self.relative_errors.push(predicted_ms.map_or(f64::NAN, error));
+        let tallies = intervals.map(|known| (known, self.intervals.get_or_insert_default()));
+        if !eligible {
+            return;
+        }
+        let error = |predicted_ms| (predicted_ms - observed_ms) / observed_ms;
+        self.relative_errors.push(predicted_ms.map_or(f64::NAN, error));
+        let (Some(predicted_ms), Some((intervals, tallies))) = (predicted_ms, tallies) else {
+            return;
+        };
+        for (tally, interval) in tallies.iter_mut().zip(intervals) {
+            if let Some([low_ms, high_ms]) = *interval {
+                tally.rows += 1;
+                tally.covered += u64::from((low_ms..=high_ms).contains(&observed_ms));
+                tally.width += (high_ms - low_ms) / predicted_ms;
+            }
         }
     }
 
@@ -29,13 +65,20 @@ impl Tally {
     pub(super) fn extend(&mut self, other: &Self) {
         self.rows += other.rows;
         self.relative_errors.extend_from_slice(&other.relative_errors);
+        if let Some(others) = &other.intervals {
+            for (tally, other) in self.intervals.get_or_insert_default().iter_mut().zip(others) {
+                tally.rows += other.rows;
+                tally.covered += other.covered;
+                tally.width += other.width;
+            }
+        }
     }
 
     /// The last 30 % of the eligible rows.
     pub(super) fn suffix(&self) -> Self {
         let start = self.relative_errors.len() * 7 / 10;
         let relative_errors = self.relative_errors[start..].to_vec();
-        Self { rows: relative_errors.len() as u64, relative_errors }
+        Self { rows: relative_errors.len() as u64, relative_errors, intervals: None }
     }
 
     /// The statistics of the rows taken in.
@@ -57,12 +100,27 @@ impl Tally {
             p90_ape_pct: quantile(0.9),
             p99_ape_pct: quantile(0.99),
             bias_pct: pct(answered().sum()),
+            intervals: self.intervals.map(|tallies| {
+                let stats = tallies.iter().map(IntervalTally::stats);
+                INTERVALS.iter().map(|&(name, _)| name).zip(stats).collect()
+            }),
+        }
+    }
+}
+
+impl IntervalTally {
+    fn stats(&self) -> IntervalStats {
+        let pct = |sum: f64| (self.rows > 0).then(|| 100.0 * sum / self.rows as f64);
+        IntervalStats {
+            rows: self.rows,
+            covered_pct: pct(self.covered as f64),
+            mean_width_pct: pct(self.width),
         }
     }
 }
 
 /// Accuracy of one fit over some rows; `null` where no row counts.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Stats {
     /// Iterations with work and a valid latency.
@@ -83,6 +141,20 @@ pub struct Stats {
     pub p99_ape_pct: Option<f64>,
     /// Mean signed percentage error; positive where forecasts are too high.
     pub bias_pct: Option<f64>,
+    /// How intervals did, by their level; `null` of a fit that knows none.
+    pub intervals: Option<BTreeMap<&'static str, IntervalStats>>,
+}
+
+/// How the intervals of one level did over some rows; `null` where there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct IntervalStats {
+    /// Answered rows with an interval.
+    pub rows: u64,
+    /// Share of them whose latency the interval held, percent.
+    pub covered_pct: Option<f64>,
+    /// Mean width of the interval, percent of the forecast.
+    pub mean_width_pct: Option<f64>,
 }
 
 #[cfg(test)]
@@ -94,11 +166,11 @@ mod tests {
         // Errors +10 %, -20 %, +30 %: mean size 20, median 20, mean 20/3; one row unanswered, one
         // not eligible.
         let mut tally = Tally::default();
-        tally.add(10.0, Some(11.0), true);
-        tally.add(10.0, Some(8.0), true);
-        tally.add(10.0, Some(13.0), true);
-        tally.add(10.0, None, true);
-        tally.add(10.0, Some(99.0), false);
+        tally.add(10.0, Some(11.0), None, true);
+        tally.add(10.0, Some(8.0), None, true);
+        tally.add(10.0, Some(13.0), None, true);
+        tally.add(10.0, None, None, true);
+        tally.add(10.0, Some(99.0), None, false);
         let stats = tally.stats();
         assert_eq!((stats.rows, stats.eligible, stats.answered), (5, 4, 3));
         assert_eq!(stats.coverage_pct, Some(75.0));
@@ -107,6 +179,30 @@ mod tests {
         assert!(close(stats.bias_pct, 20.0 / 3.0));
         // Positions 1.8 and 1.98 of 10, 20, 30.
         assert!(close(stats.p90_ape_pct, 28.0) && close(stats.p99_ape_pct, 29.8));
+        assert_eq!(stats.intervals, None);
+    }
+
+    #[test]
+    fn intervals_are_scored_where_they_are_known_and_rows_count() {
+        let mut tally = Tally::default();
+        // Held at its very end and a tenth of the forecast wide; missed, and three tenths wide.
+        tally.add(10.0, Some(10.0), Some(&[Some([9.0, 10.0]), None, None]), true);
+        tally.add(10.0, Some(20.0), Some(&[Some([12.0, 18.0]), None, None]), true);
+        // Not answered, and not eligible.
+        tally.add(10.0, None, Some(&[None; 3]), true);
+        tally.add(10.0, Some(10.0), Some(&[Some([0.0, 90.0]); 3]), false);
+        let mut both = Tally::default();
+        both.extend(&tally);
+        both.extend(&tally);
+        for (tally, rows) in [(&tally, 2), (&both, 4)] {
+            let intervals = tally.stats().intervals.unwrap();
+            assert_eq!(intervals.keys().copied().collect::<Vec<_>>(), ["0.8", "0.9", "0.95"]);
+            let narrow = intervals["0.8"];
+            assert_eq!((narrow.rows, narrow.covered_pct), (rows, Some(50.0)));
+            assert!((narrow.mean_width_pct.unwrap() - 20.0).abs() < 1e-12);
+            let unknown = IntervalStats { rows: 0, covered_pct: None, mean_width_pct: None };
+            assert_eq!((intervals["0.9"], intervals["0.95"]), (unknown, unknown));
+        }
     }
 
     #[test]
@@ -114,11 +210,11 @@ mod tests {
         // Of 10 rows the last three: +10 %, unanswered, -30 %.
         let mut tally = Tally::default();
         for row in 0..7 {
-            tally.add(10.0, (row % 2 == 0).then_some(20.0), true);
+            tally.add(10.0, (row % 2 == 0).then_some(20.0), None, true);
         }
-        tally.add(10.0, Some(11.0), true);
-        tally.add(10.0, None, true);
-        tally.add(10.0, Some(7.0), true);
+        tally.add(10.0, Some(11.0), None, true);
+        tally.add(10.0, None, None, true);
+        tally.add(10.0, Some(7.0), None, true);
         let stats = tally.suffix().stats();
         assert_eq!((stats.rows, stats.eligible, stats.answered), (3, 3, 2));
         assert!((stats.mape_pct.unwrap() - 20.0).abs() < 1e-12);

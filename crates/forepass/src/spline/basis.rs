@@ -116,7 +116,7 @@ impl Basis {
     }
 
     /// The knots in raw units of the features.
-    pub(super) fn raw_knots(&self) -> [Vec<f64>; FEATURES] {
+    pub(crate) fn raw_knots(&self) -> [Vec<f64>; FEATURES] {
         let raw = |axis: &Axis| axis.knots().iter().map(|knot| knot * axis.scale).collect();
         std::array::from_fn(|index| raw(&self.axes[index]))
     }

@@ -14,7 +14,7 @@ use crate::workload::FEATURES;
 /// A fitted spline: `latency_ms + Σ price (column - center)`, with prices that are not negative.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SplineModel {
-    pub(super) basis: Basis,
+    pub(crate) basis: Basis,
     latency_ms: f64,
     center: [f64; COLUMNS],
     prices: [f64; COLUMNS],
@@ -92,6 +92,18 @@ pub(super) fn fit<const P: usize, const D: usize>(
     })
 }
 
+/// The spline at a basis, fitted to rows that count by their weights, which sum to their number;
+/// and the columns in use, as bits, of which those of `likely` are tried first.
+pub(crate) fn fit_weighted(
+    rows: &[[f64; COLUMNS + 1]],
+    weights: &[f64],
+    basis: &Basis,
+    likely: u32,
+) -> Option<(SplineModel, u32)> {
+    let fitted = fit::<COLUMNS, { COLUMNS + 1 }>(&Centred::of(rows, weights), basis, likely)?;
+    Some((fitted.model, fitted.used))
+}
+
 /// The first `P` numbers, at the columns of a basis with as many segments as it can have.
 fn spread<const P: usize>(narrow: &[f64]) -> [f64; COLUMNS] {
     let (from, to) = const { (segments(P), segments(COLUMNS)) };
@@ -103,7 +115,7 @@ fn spread<const P: usize>(narrow: &[f64]) -> [f64; COLUMNS] {
 }
 
 /// A row of the statistics: the columns of the basis, and the latency.
-pub(super) fn row_at<const D: usize>(basis: &Basis, observation: &Observation) -> [f64; D] {
+pub(crate) fn row_at<const D: usize>(basis: &Basis, observation: &Observation) -> [f64; D] {
     let mut row = basis.columns(&observation.features);
     row[D - 1] = observation.latency_ms;
     row

@@ -1,5 +1,4 @@
 //! The continuous additive spline: a price for each stretch of each feature, between learned knots.
-
 //!
 //! Its options grow without breaking callers: they are built by constructors, and matching on them
 //! leaves room for more.
@@ -42,4 +41,6 @@ mod sums;
 
 pub use basis::{Axis, Basis, COLUMNS, MAX_KNOTS};
 pub use fit::{SplineDiagnostics, SplineFit, SplineModel};
+pub(crate) use fit::{fit_weighted, row_at};
 pub use plain::{search_knots, search_knots_plainly};
+pub(crate) use search::{Search, find_weighted_knots};

@@ -31,9 +31,10 @@ pub(super) const RELATIVE_IMPROVEMENT: f64 = 1e-10;
 
 /// Room for the work of searches, used again from one to the next.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Search<const D: usize> {
-    /// The retained rows, in arrival order.
+pub(crate) struct Search<const D: usize> {
+    /// The retained rows, in arrival order, and what each counts: as one, unless told otherwise.
     rows: Vec<Observation>,
+    weights: Vec<f64>,
     /// Their columns at the knots that are being moved.
     columns: Vec<[f64; D]>,
     /// Rows in ascending order of each axis.
@@ -63,6 +64,22 @@ pub(super) fn learn<'a, const P: usize, const D: usize>(
     moments.rebuild(search.rows.iter().map(|observation| row_at(&basis, observation)));
     let fitted = found.and_then(|found| fit::<P, D>(&moments.centred(), &basis, found.used));
     (basis, moments, fitted)
+}
+
+/// Finds knots for rows that count by their weights, which sum to the number of rows.
+///
+/// `None` without a fit at the first knots.
+pub(crate) fn find_weighted_knots<'a, const P: usize, const D: usize>(
+    search: &mut Search<D>,
+    rows: impl Iterator<Item = &'a Observation>,
+    weights: &[f64],
+    knots_per_axis: usize,
+    previous: Option<&Basis>,
+) -> Option<Basis> {
+    let first = search.prepare(rows, knots_per_axis);
+    search.weights.clear();
+    search.weights.extend_from_slice(weights);
+    search.find::<P>(first, previous).map(|found| found.basis)
 }
 
 /// The best knots so far: their least error, and the columns that reach it.
@@ -96,11 +113,12 @@ const RESERVED: usize = 1024;
 
 impl<const D: usize> Search<D> {
     /// Room for searches over `max_observations` rows.
-    pub(super) fn new(max_observations: usize) -> Self {
+    pub(crate) fn new(max_observations: usize) -> Self {
         let rows = max_observations.min(RESERVED);
         let candidates = QUANTILES + STEPS;
         Self {
             rows: Vec::with_capacity(rows),
+            weights: Vec::with_capacity(rows),
             columns: Vec::with_capacity(rows),
             order: std::array::from_fn(|_| Vec::with_capacity(rows)),
             candidates: std::array::from_fn(|_| Vec::with_capacity(candidates)),
@@ -117,6 +135,8 @@ impl<const D: usize> Search<D> {
     ) -> Basis {
         self.rows.clear();
         self.rows.extend(retained);
+        self.weights.clear();
+        self.weights.resize(self.rows.len(), 1.0);
         let mut axes = [Axis::new(1.0); FEATURES];
         for axis in 0..FEATURES {
             let rows = &self.rows;
@@ -172,7 +192,7 @@ impl<const D: usize> Search<D> {
 
     fn statistics(&mut self, basis: &Basis) -> Centred<D> {
         self.lay_out(basis);
-        Centred::of(&self.columns)
+        Centred::of(&self.columns, &self.weights)
     }
 
     /// Moves one knot to the candidate that lowers the error most, judged one after the other.
@@ -198,7 +218,7 @@ impl<const D: usize> Search<D> {
         let candidates = &all[from..to];
         let segment = axis * segments(P) + knot;
         let load = |row: usize| self.rows[row].features[axis] / scale;
-        self.axis.sum(load, &self.columns, &self.order[axis], statistics);
+        self.axis.sum(load, &self.columns, &self.weights, &self.order[axis], statistics);
         self.axis.sweep_up(candidates, left);
         self.axis.sweep_down(candidates, right);
         let (mut problem, _) = statistics.regression::<P>(|_| 1.0);

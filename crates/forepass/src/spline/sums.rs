@@ -19,13 +19,17 @@ pub(super) struct ColumnSums<const D: usize> {
 /// The sums that move a knot along one axis.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct AxisSums<const D: usize> {
-    /// Scaled loads, ascending, and the centred columns of their rows, latency last.
+    /// Scaled loads, ascending, the weights of their rows, and the centred columns, latency last,
+    /// each times its row's weight.
     x: Vec<f64>,
+    weights: Vec<f64>,
     columns: Vec<[f64; D]>,
     /// Columns that vary, as bits.
     fixed: u32,
-    /// Sums of the columns of the last rows: of none, of the last, of the last two, ...
+    /// Sums of the columns of the last rows, and of their weights: of none, of the last, of the
+    /// last two, ...
     last: Vec<[f64; D]>,
+    last_weight: Vec<f64>,
     /// For each candidate, the segment that ends at it and the one that starts there.
     before: Vec<ColumnSums<D>>,
     after: Vec<ColumnSums<D>>,
@@ -36,9 +40,11 @@ impl<const D: usize> AxisSums<D> {
     pub(super) fn new(rows: usize, candidates: usize) -> Self {
         Self {
             x: Vec::with_capacity(rows),
+            weights: Vec::with_capacity(rows),
             columns: Vec::with_capacity(rows),
             fixed: 0,
             last: Vec::with_capacity(rows + 1),
+            last_weight: Vec::with_capacity(rows + 1),
             before: Vec::with_capacity(candidates),
             after: Vec::with_capacity(candidates),
         }
@@ -49,6 +55,7 @@ impl<const D: usize> AxisSums<D> {
         &mut self,
         loads: impl Fn(usize) -> f64,
         columns: &[[f64; D]],
+        weights: &[f64],
         order: &[usize],
         statistics: &Centred<D>,
     ) {
@@ -56,11 +63,22 @@ impl<const D: usize> AxisSums<D> {
             let varies = !is_constant(statistics.scatter[i][i], ROUNDING, statistics.count);
             mask | u32::from(varies) << i
         });
-        let centred = |row: &usize| std::array::from_fn(|i| columns[*row][i] - statistics.mean[i]);
+        let centred = |row: &usize| {
+            std::array::from_fn(|i| weights[*row] * (columns[*row][i] - statistics.mean[i]))
+        };
         self.x.clear();
         self.x.extend(order.iter().map(|&row| loads(row)));
+        self.weights.clear();
+        self.weights.extend(order.iter().map(|&row| weights[row]));
         self.columns.clear();
         self.columns.extend(order.iter().map(centred));
+        self.last_weight.clear();
+        let mut weight = 0.0;
+        self.last_weight.push(weight);
+        self.last_weight.extend(self.weights.iter().rev().map(|more| {
+            weight += more;
+            weight
+        }));
         self.last.clear();
         let mut sums = [0.0; D];
         self.last.push(sums);
@@ -81,11 +99,12 @@ impl<const D: usize> AxisSums<D> {
         let mut at = left;
         for &candidate in candidates {
             while passed < self.x.len() && self.x[passed] < candidate {
-                sums.grow(&self.columns[passed], 1.0, self.x[passed] - at, at - left);
+                let weight = self.weights[passed];
+                sums.grow(&self.columns[passed], weight, self.x[passed] - at, at - left);
                 passed += 1;
             }
             let rest = self.x.len() - passed;
-            sums.grow(&self.last[rest], rest as f64, candidate - at, at - left);
+            sums.grow(&self.last[rest], self.last_weight[rest], candidate - at, at - left);
             at = candidate;
             self.before.push(sums);
         }
@@ -101,15 +120,16 @@ impl<const D: usize> AxisSums<D> {
         for &candidate in candidates.iter().rev() {
             // Every row that is in gains the same, so the square gains twice that times the sum.
             let (step, rest) = (at - candidate, self.x.len() - entered);
-            let count = rest as f64;
-            sums.square += step * (2.0 * sums.sum + step * count);
-            sums.sum += step * count;
+            let weight = self.last_weight[rest];
+            sums.square += step * (2.0 * sums.sum + step * weight);
+            sums.sum += step * weight;
             for i in 0..D {
                 sums.with[i] += step * self.last[rest][i];
             }
             while entered > 0 && self.x[entered - 1] > candidate {
                 entered -= 1;
-                sums.grow(&self.columns[entered], 1.0, self.x[entered] - candidate, 0.0);
+                let weight = self.weights[entered];
+                sums.grow(&self.columns[entered], weight, self.x[entered] - candidate, 0.0);
             }
             at = candidate;
             self.after.push(sums);
@@ -191,11 +211,11 @@ impl<const D: usize> Moved<'_, D> {
 impl<const D: usize> ColumnSums<D> {
     const ZERO: Self = Self { sum: 0.0, square: 0.0, with: [0.0; D] };
 
-    /// Adds `gain` to the column in `count` rows whose fixed columns sum to `columns`, and in each
-    /// of which the column was `present`.
-    fn grow(&mut self, columns: &[f64; D], count: f64, gain: f64, present: f64) {
-        self.sum += count * gain;
-        self.square += count * gain * (gain + 2.0 * present);
+    /// Adds `gain` to the column in rows whose weights sum to `weight`, whose fixed columns, times
+    /// their weights, sum to `columns`, and in each of which the column was `present`.
+    fn grow(&mut self, columns: &[f64; D], weight: f64, gain: f64, present: f64) {
+        self.sum += weight * gain;
+        self.square += weight * gain * (gain + 2.0 * present);
         for i in 0..D {
             self.with[i] += gain * columns[i];
         }

@@ -134,7 +134,7 @@ fn resolve(engine: Backend, options: &EngineOptions, strict: bool) -> Result<Res
         0
     });
     // The first fault in the order of the checks; the engine's own before the scheme's.
-    let first = refusals.into_iter().min_by_key(|refusal| order(refusal.code()));
+    let first = refusals.into_iter().min_by_key(|refusal| codes::order(refusal.code()));
     let depth = first.map_or(Ok(depth), Err);
     let Options { ignored, warnings, .. } = options;
     Ok(Resolved { reading, depth, ignored, warnings })
@@ -150,10 +150,6 @@ fn dialect(engine: Backend) -> &'static Dialect {
 
 fn unknown_to(engine: Backend) -> String {
     format!("no option of {engine} that is known here")
-}
-
-fn order(code: &str) -> usize {
-    codes::ALL.iter().position(|known| *known == code).unwrap_or(codes::ALL.len())
 }
 
 /// A fault of the speculation block, told by the option that stands behind its path.

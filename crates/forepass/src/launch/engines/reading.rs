@@ -18,27 +18,42 @@ pub(super) const DEEPEST: u64 = 1024;
 pub(super) struct Quantity {
     pub(super) value: Option<u64>,
     pub(super) source: String,
+    /// The option that is at fault where the number is.
+    option: Option<String>,
 }
 
 impl Quantity {
     pub(super) fn new(value: u64, source: impl Into<String>) -> Self {
-        Self { value: Some(value), source: source.into() }
+        Self { value: Some(value), source: source.into(), option: None }
+    }
+
+    /// The same number, for which this option answers.
+    pub(super) fn of(mut self, option: &str) -> Self {
+        self.option = Some(option.to_owned());
+        self
+    }
+
+    /// A number that follows from this one.
+    pub(super) fn derived(&self, value: u64, source: impl Into<String>) -> Self {
+        Self { option: self.option.clone(), ..Self::new(value, source) }
     }
 
     /// A number that only the engine knows.
     pub(super) fn of_engine() -> Self {
-        Self { value: None, source: ENGINE_DEFAULT.to_owned() }
+        Self { value: None, source: ENGINE_DEFAULT.to_owned(), option: None }
     }
 
     /// A number that was given, or else only the engine knows it.
     pub(super) fn given(number: Option<&Sourced<u64>>) -> Self {
-        number.map_or_else(Self::of_engine, |number| Self::new(number.value, &number.source))
+        number.map_or_else(Self::of_engine, |number| {
+            Self::new(number.value, &number.source).of(&number.source)
+        })
     }
 
     /// The number and one more.
     pub(super) fn plus_one(&self) -> Self {
         match self.value {
-            Some(value) => Self::new(value.saturating_add(1), format!("{} + 1", self.source)),
+            Some(value) => self.derived(value.saturating_add(1), format!("{} + 1", self.source)),
             None => self.clone(),
         }
     }
@@ -131,7 +146,8 @@ impl Reading {
         };
         let mut config = SpeculationConfig::new(kind, Map::new());
         config.params.insert(parameter.to_owned(), depth.into());
-        self.origins.push((format!("params.{parameter}"), self.depth.source.clone()));
+        let option = self.depth.option.clone();
+        self.origins.extend(option.map(|option| (format!("params.{parameter}"), option)));
         if let Some(draft) = &self.draft {
             config.draft_model_path = Some(draft.value.clone());
             self.origins.push(("draft_model_path".to_owned(), draft.source.clone()));
@@ -149,12 +165,14 @@ impl Reading {
             if !levels.is_empty() {
                 config.params.clear();
                 config.params.insert("tree_shape".to_owned(), levels.into());
-                self.origins.push(("params.tree_shape".to_owned(), self.depth.source.clone()));
+                let option = self.depth.option.clone();
+                self.origins.extend(option.map(|option| ("params.tree_shape".to_owned(), option)));
             }
             if let Some(width) = self.width.value {
                 config.params.insert("verify_token_budget".to_owned(), Value::from(width));
-                let source = self.width.source.clone();
-                self.origins.push(("params.verify_token_budget".to_owned(), source));
+                let option = self.width.option.clone();
+                let path = "params.verify_token_budget".to_owned();
+                self.origins.extend(option.map(|option| (path, option)));
             }
         }
     }

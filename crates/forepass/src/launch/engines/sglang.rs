@@ -99,9 +99,9 @@ fn ngram(options: &mut Options, reading: &mut Reading) -> Result<()> {
     reading.tree = branches > 1;
     reading.depth = if reading.tree {
         let source = breadth.map_or_else(|| "engine default, 10".to_owned(), |given| given.source);
-        Quantity::new(verified / branches, format!("{} / breadth ({source})", width.source))
+        width.derived(verified / branches, format!("{} / breadth ({source})", width.source))
     } else {
-        Quantity::new(verified - 1, format!("{} - 1", width.source))
+        width.derived(verified - 1, format!("{} - 1", width.source))
     };
     reading.width = width;
     reading.lower("ngram", "num_speculative_tokens");
@@ -119,10 +119,11 @@ fn dflash(options: &mut Options, reading: &mut Reading) -> Result<()> {
             return Err(wrong(&block.source, &block.value.into(), "at least 2"));
         }
         let depth = block.value - 1;
-        reading.depth = Quantity::new(depth, format!("{} - 1", block.source));
+        let verified = Quantity::given(Some(&block));
+        reading.depth = verified.derived(depth, format!("{} - 1", block.source));
         reading.width = match tree_width {
-            0 | 1 => Quantity::given(Some(&block)),
-            width => Quantity::new(
+            0 | 1 => verified,
+            width => verified.derived(
                 depth.saturating_mul(width).saturating_add(1),
                 format!("1 + depth x {DFLASH_TREE}"),
             ),
@@ -144,8 +145,9 @@ fn dspark(options: &mut Options, reading: &mut Reading) -> Result<()> {
             return Err(wrong(&tokens.source, &tokens.value.into(), "at least 2"));
         }
         Some(tokens) if gamma.is_none() => {
-            reading.depth = Quantity::new(tokens.value - 1, format!("{} - 1", tokens.source));
-            reading.width = Quantity::given(Some(&tokens));
+            let verified = Quantity::given(Some(&tokens));
+            reading.depth = verified.derived(tokens.value - 1, format!("{} - 1", tokens.source));
+            reading.width = verified;
         }
         gamma => {
             reading.depth = Quantity::given(gamma.as_ref());

@@ -101,7 +101,7 @@ fn without_scheme(options: &mut Options, method: Sourced<String>) -> Reading {
     let mut reading = Reading::of(Some(method)).chain(depth);
     if let (true, Some(depth)) = (parallel, reading.depth.value) {
         let source = format!("2 x {}", reading.depth.source);
-        reading.width = Quantity::new(depth.saturating_mul(2), source);
+        reading.width = reading.depth.derived(depth.saturating_mul(2), source);
     }
     reading.refuse(refusal);
     reading
@@ -141,9 +141,10 @@ fn shape(options: &mut Options, reading: &mut Reading) -> Result<Vec<u64>> {
                 levels.len()
             ));
         }
-        reading.depth = Quantity::new(levels.len() as u64, format!("levels of {source}"));
-        reading.width =
-            Quantity::new(levels.iter().sum::<u64>() + 1, format!("nodes of {source} + 1"));
+        reading.depth =
+            Quantity::new(levels.len() as u64, format!("levels of {source}")).of(&source);
+        let nodes = levels.iter().sum::<u64>();
+        reading.width = reading.depth.derived(nodes + 1, format!("nodes of {source} + 1"));
         return Ok(levels);
     }
     let Some(depth) = reading.depth.value else {
@@ -162,7 +163,7 @@ fn shape(options: &mut Options, reading: &mut Reading) -> Result<Vec<u64>> {
         reading.width = Quantity::given(Some(total)).plus_one();
     } else if dynamic.is_some() {
         reading.width = match &topk {
-            Some(topk) => Quantity::new(
+            Some(topk) => Quantity::given(Some(topk)).derived(
                 widest.saturating_add(1),
                 format!("{} x {} + 1", topk.source, reading.depth.source),
             ),

@@ -196,7 +196,7 @@ fn schedule(options: &mut Options, reading: &mut Reading) -> Result<()> {
         ));
         reading.dynamic = Some(format!("{source}: by batch size"));
     } else if let (None, Some(depth)) = (reading.depth.value, depths.first()) {
-        reading.depth = Quantity::new(*depth, source);
+        reading.depth = Quantity::new(*depth, &source).of(&source);
         reading.width = reading.depth.plus_one();
     }
     Ok(())
@@ -220,8 +220,8 @@ fn token_tree(options: &mut Options, reading: &mut Reading) -> Result<Option<Vec
             ),
         ));
     }
-    reading.depth = Quantity::new(levels.len() as u64, format!("levels of {source}"));
-    reading.width = Quantity::new(nodes + 1, format!("nodes of {source} + 1"));
+    reading.depth = Quantity::new(levels.len() as u64, format!("levels of {source}")).of(&source);
+    reading.width = reading.depth.derived(nodes + 1, format!("nodes of {source} + 1"));
     reading.tree = levels.iter().any(|nodes| *nodes > 1);
     Ok(reading.tree.then_some(levels))
 }

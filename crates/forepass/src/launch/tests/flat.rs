@@ -94,6 +94,8 @@ fn all_contradictions_are_told_with_both_keys_and_values() {
     ] {
         assert!(error.message().contains(told), "{error}");
     }
+    // The code is that of the first check, whatever the order of the keys.
+    assert_eq!((error.code(), error.path().as_str()), (E_LAUNCH_FIELD, "backend"));
     for (older, code, path) in [
         (json!({"engine_type": "vllm", "backend": "sglang"}), E_LAUNCH_FIELD, "backend"),
         (json!({"ais_nextn": 2, "aic_nextn": 3}), E_DEPTH_CONFLICT, "aic_nextn"),
@@ -139,6 +141,28 @@ fn faults_and_sources_are_told_in_the_spelling_of_the_author() {
     assert_eq!(report.warnings, ["aic_nextn_accept_rates: absent: 0.85,0.3,0 is assumed"]);
     let ignored = resolve_launch(&json!({"is_prefill": true, "worker_type": "decode"}).to_string());
     assert_eq!(ignored.ignored, ["is_prefill: worker_type is given"]);
+}
+
+#[test]
+fn messages_name_paths_of_the_form_that_was_given() {
+    let mut authored = json!({
+        "model": "m", "system": "s", "backend": "vllm", "worker_type": "aggregated", "tp": 2,
+        "speculation": {"kind": "mtp", "params": {"depth": 2}}
+    });
+    for (more, says) in [
+        (json!({"tensor_parallel_size": 4}), "4, but ais_perf_config.tp is 2: must be equal"),
+        (json!({"worker_type": "decode"}), "but ais_perf_config.worker_type is aggregated"),
+        (json!({"aic_nextn": 3}), "3, but ais_perf_config.speculation.params.depth gives depth 2"),
+    ] {
+        let mut older = more;
+        older["ais_perf_config"] = authored.clone();
+        let message = flat_refusal(&older).message();
+        assert!(message.contains(says), "{message}");
+    }
+    authored["speculation"] = Value::Null;
+    authored["backend"] = json!("sglang");
+    let foreign = resolve_launch(&json!({"ais_perf_config": authored}).to_string());
+    assert_eq!(foreign.warnings, ["ais_perf_config.backend: sglang, but backend is vllm"]);
 }
 
 #[test]

@@ -205,6 +205,23 @@ fn options_that_contradict_the_deployment_or_each_other_are_refused() {
 }
 
 #[test]
+fn a_depth_is_refused_in_the_spelling_of_its_author() {
+    for (more, code, path) in [
+        (json!({"nextn": 6, "nextn_accepted": 2}), E_ENGINE, "nextn"),
+        (json!({"nextn": true, "nextn_accepted": 1}), E_ENGINE, "nextn"),
+        (json!({"ais_nextn": 6}), E_ENGINE, "ais_nextn"),
+        // The performance model drafts nothing.
+        (json!({"ais_nextn": 2}), E_DEPTH_CONFLICT, "ais_nextn"),
+        (json!({"nextn": 2, "nextn_accepted": 1}), E_DEPTH_CONFLICT, "nextn"),
+    ] {
+        assert_eq!(refused(more.clone()), (code, path.to_owned()), "{more}");
+    }
+    let rank = json!({"rank": {"nextn": 7, "nextn_accepted": 1}});
+    let error = materialize("vllm", rank, WorkerType::Decode).unwrap_err();
+    assert_eq!((error.code(), error.path()), (E_ENGINE, "rank.nextn".to_owned()));
+}
+
+#[test]
 fn a_block_must_agree_with_the_performance_model() {
     let block = json!({"kind": "mtp", "num_speculative_tokens": 3, "expected_accepted_tokens": 1});
     let with = |field: &str, value: Value| {

@@ -134,7 +134,8 @@ fn triple(options: &mut Options, name: &str, reading: &mut Reading) -> Result<()
                 inner.saturating_mul(steps.value.saturating_sub(1)).saturating_add(topk.value);
             reading.width = match &tokens {
                 Some(tokens) => Quantity::given(Some(tokens)),
-                None => Quantity::new(pool.saturating_add(1), "all candidates + 1"),
+                None => Quantity::given(Some(&topk))
+                    .derived(pool.saturating_add(1), "all candidates + 1"),
             };
             if let Some(tokens) = tokens.filter(|tokens| tokens.value > pool.saturating_add(1)) {
                 reading.refuse(fault(

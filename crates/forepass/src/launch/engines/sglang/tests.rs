@@ -124,7 +124,8 @@ fn more_than_one_branch_is_a_tree_of_steps_levels() {
         json!({"tree_shape": [2, 4, 4], "verify_token_budget": 8})
     );
     let open = drafted("EAGLE3", "--num-steps 3 --eagle-topk 2");
-    assert_eq!(summary(Sglang, open), "eagle3 3 11 tree E_TREE");
+    assert_eq!(summary(Sglang, open.clone()), "eagle3 3 11 tree E_TREE");
+    refused(Sglang, open, "E_TREE", "--speculative-eagle-topk", &["depth 3", "width 11"]);
 }
 
 #[test]
@@ -244,6 +245,10 @@ fn a_dspark_block_is_all_new() {
         "--speculative-num-draft-tokens",
         &["is 3", "--speculative-dspark-block-size is 3", "must be 4"],
     );
+    // Nine verified tokens are a depth of eight, and the option that says so is the one to correct.
+    let tokens = "--speculative-num-draft-tokens";
+    let deep = drafted("DSPARK", "--num-draft-tokens 9");
+    refused(Sglang, deep, "E_RANGE", tokens, &["depth 8", "1 to 5"]);
     let path = "speculative_dspark_block_size";
     refused(Sglang, drafted("DSPARK", ""), "E_PARAM", path, &["checkpoint", "7", "set it"]);
 }

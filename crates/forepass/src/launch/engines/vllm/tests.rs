@@ -181,7 +181,9 @@ fn a_token_tree_is_a_chain_or_refused_with_its_depth_and_width() {
     assert_eq!(summary(Vllm, tree("eagle", 4, branching)), "- 4 5 chain E_KIND");
     let path = "speculative_config.speculative_token_tree";
     let says = ["depth 2", "width 5"];
-    refused(Vllm, tree("mtp", 4, branching), "E_TREE", path, &says);
+    for method in ["mtp", "eagle3"] {
+        refused(Vllm, tree(method, 4, branching), "E_TREE", path, &says);
+    }
     refused(Vllm, tree("eagle3", 2, chain), "E_DEPTH_CONFLICT", path, &["3 nodes", "is 2"]);
     for malformed in ["[(0,), (0, 0, 0)]", "[]", "[()]", "x", "[(0.5,)]"] {
         let says = ["must be the path of each node"];

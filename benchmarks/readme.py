@@ -1,0 +1,103 @@
+"""Writes the README's tables from the evidence; `--check` says whether they are current."""
+
+import json
+import sys
+from typing import Any
+
+from evidence_file import EVIDENCE, ROOT
+
+README = ROOT / "README.md"
+
+
+def table(header: list[str], rows: list[list[str]]) -> str:
+    """A table in Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def accuracy(evidence: dict[str, Any]) -> str:
+    """Each fit and baseline, over all recordings and by group."""
+
+    def pair(macro: dict[str, float]) -> str:
+        return f"{macro['macro_mape_pct']:.1f} %, {macro['macro_median_ape_pct']:.1f} %"
+
+    header = ["fit", "coverage", "MAPE", "median APE", "production GPUs: MAPE, median",
+              "CPU: MAPE, median"]  # fmt: skip
+    rows = [
+        [
+            f"`{result['fit']}`",
+            f"{result['macro']['macro_coverage_pct']:.1f} %",
+            f"{result['macro']['macro_mape_pct']:.1f} %",
+            f"{result['macro']['macro_median_ape_pct']:.1f} %",
+            pair(result["macro_by_group"]["b300"]),
+            pair(result["macro_by_group"]["cpu"]),
+        ]
+        for result in evidence["results"]
+    ]
+    return table(header, rows)
+
+
+def speed(evidence: dict[str, Any]) -> str:
+    """What was measured against what."""
+    results = evidence["results"]
+    updates = results["recursive_update_against_batch_refit"]["results"]
+    spline = results["fits_against_linear"]
+    python = results["python_predict_and_observe_against_peer"]
+    batch = results["predict_batch_row_against_peer_call"]
+    replay = results["replay_against_python_loop"]
+    launch = results["launch_against_parsing_its_json"]["results"][0]
+    few, many = (update["batch_over_recursive"] for update in updates)
+    kept = " and ".join(f"{update['retained']:,}" for update in updates)
+    rows_per_s = f"{replay['rows_per_s'] / 1000:.0f} thousand rows a second"
+    adaptive, periodic, auto = (
+        spline[f"median_{fit}_over_linear"] for fit in ("spline", "spline_periodic", "auto")
+    )
+    ratios = {
+        f"recursive update against a batch refit in the same arithmetic, {kept} rows kept": (
+            f"{few:.1f}x, {many:.0f}x"
+        ),
+        f"`predict` and `observe` of one dict against {' '.join(python['peer'].split()[:2])}": (
+            f"{python['median_ratio']:.0f}x faster ({python['fast_us']:.1f} us for both)"
+        ),
+        "a row of `predict_batch` against that peer's call": f"{batch['ratio']:.0f}x faster",
+        "a gzipped JSON-lines replay against the same in a Python loop over this model": (
+            f"{replay['median_ratio']:.1f}x faster ({rows_per_s})"
+        ),
+        "a row of the spline, searched adaptively and periodically, against the line": (
+            f"{adaptive:.1f}x, {periodic:.1f}x the time (median over recordings)"
+        ),
+        "a row of `auto` against the line": f"{auto:.1f}x the time (median over recordings)",
+        "a knot search against refitting every candidate": (
+            f"{spline['search']['ratio']:.0f}x faster"
+        ),
+        "a launch from its JSON text to its resolved form, against parsing the text": (
+            f"{launch['resolve_over_parse']:.1f}x the time ({launch['resolve_us']:.0f} us)"
+        ),
+    }
+    rows = [[what, ratio] for what, ratio in ratios.items()]
+    return table(["what", "ratio"], rows)
+
+
+def filled_in(text: str) -> str:
+    """The README with its tables as the evidence has them."""
+    for name, write in (("accuracy", accuracy), ("speed", speed)):
+        start = f"<!-- {name}: written by benchmarks/readme.py -->\n"
+        end = f"<!-- end of {name} -->"
+        before, _, rest = text.partition(start)
+        _, _, after = rest.partition(end)
+        evidence = json.loads((EVIDENCE / f"{name}.json").read_text())
+        text = f"{before}{start}{write(evidence)}\n{end}{after}"
+    return text
+
+
+def main() -> None:
+    """Write the tables, or with --check only compare them."""
+    text = README.read_text()
+    current = filled_in(text)
+    if "--check" in sys.argv[1:]:
+        sys.exit(0 if text == current else "README.md is not what the evidence says: make readme")
+    README.write_text(current)
+
+
+if __name__ == "__main__":
+    main()
