@@ -45,8 +45,8 @@ choices: $(VENV)/demo.stamp
 	$(BIN)/python benchmarks/choices.py --write
 
 ## readme: write the README's tables from the evidence
-readme:
-	$(PYTHON) benchmarks/readme.py
+readme: $(VENV)/demo.stamp
+	$(BIN)/python benchmarks/readme.py
 
 ## evidence: measure everything anew, and write the README's tables from it
 evidence: bench accuracy choices readme
