@@ -381,3 +381,15 @@ def test_the_path_of_an_error_leads_into_the_document(path: str, name: str, valu
         return
     if report.error is not None:
         assert leads_into(report.error["path"], document), report.error
+
+
+def test_aliases_of_yaml_that_stand_for_billions_are_refused(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [1, 2, 3, 4, 5, 6, 7, 8, 9]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    path = tmp_path / "bomb.yaml"
+    path.write_text("\n".join(lines))
+    error = refused(fp.ConfigError, lambda: fp.resolve_launch(path))
+    assert error.code == "invalid_yaml"
+    assert "aliases expand to over 1,000,000 values" in error.message
+    path.write_text("base: &base {tp: 2}\nengine: *base\n")
+    assert fp.resolve_launch(path).error is not None

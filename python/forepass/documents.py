@@ -15,6 +15,9 @@ DocumentSource: TypeAlias = Mapping[str, Any] | str | bytes | os.PathLike[str]
 
 YAML_SUFFIXES = {".yaml", ".yml"}
 
+MOST_YAML_VALUES = 1_000_000
+"""Values of a YAML document with its aliases written out: a few lines could stand for billions."""
+
 
 def document_text(source: object, what: str) -> str:
     """JSON text of a mapping, of JSON text or bytes, or of a JSON or YAML file by its path.
@@ -70,7 +73,24 @@ def _yaml(content: str | bytes) -> Any:
         raise fault("missing_package", "", message) from error
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc] # the package has no types
-        """Refuses a repeated key, of which the last would count silently."""
+        """Refuses repeated keys, of which the last would count silently, and endless aliases."""
+
+        def __init__(self, stream: Any) -> None:
+            super().__init__(stream)
+            self.sizes: dict[int, int] = {}
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            node = super().compose_node(parent, index)
+            if id(node) not in self.sizes:
+                pairs = isinstance(node, yaml.MappingNode)
+                inner = [] if isinstance(node, yaml.ScalarNode) else node.value
+                inner = [each for pair in inner for each in pair] if pairs else inner
+                self.sizes[id(node)] = 1 + sum(self.sizes[id(each)] for each in inner)
+            if self.sizes[id(node)] > MOST_YAML_VALUES:
+                line = node.start_mark.line + 1
+                message = f"line {line}: aliases expand to over {MOST_YAML_VALUES:,} values"
+                raise fault("invalid_yaml", "", message)
+            return node
 
         def compose_mapping_node(self, anchor: Any) -> Any:
             node = super().compose_mapping_node(anchor)

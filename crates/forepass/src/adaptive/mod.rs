@@ -1,9 +1,9 @@
 //! The fit that can be left switched on: robust models, their level of late, and the best of them.
 //!
-//! A line and a spline are fitted to the retained rows with bounded weights ([`reweighted`]), again
+//! A line and a spline are fitted to the retained rows with bounded weights (`reweighted`), again
 //! and again as rows come in. Each model is also scaled to the level of the newest latencies
-//! ([`level`]), over windows of several lengths. Of these forecasts the one is served that errors
-//! of late speak for ([`choice`]), within an interval that past errors support ([`interval`]).
+//! (`level`), over windows of several lengths. Of these forecasts the one is served that errors
+//! of late speak for (`choice`), within an interval that past errors support (`interval`).
 
 mod choice;
 mod floor;
