@@ -44,7 +44,7 @@ def test_every_format_gives_the_same_numbers(command: Command, tmp_path: Path, n
     assert (looked["skipped"], looked["idle"]) == (expected["skipped"], expected["idle"])
     assert kinds_of(looked) == expected_kinds(name)
 
-    result = fp.replay(path, predictions=target, warmup=0, baselines=False)
+    result = fp.replay(path, fits=["linear"], predictions=target, warmup=0, baselines=False)
     (source,) = result.inputs
     assert source.format == expected["format"]
     assert source.rows == result.stats("linear").rows + sum(source.skipped.values())
