@@ -9,8 +9,9 @@ import hashlib
 import json
 import math
 import pickle
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import FrozenInstanceError
 from pathlib import Path
 from typing import Any
@@ -227,6 +228,15 @@ def long_trace(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Python handles SIGINT, which a shell turns off for what it runs in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_stops_a_replay(long_trace: Path) -> None:
     def interrupt(read: int, _total: int) -> None:
         if read:
