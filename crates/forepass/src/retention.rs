@@ -90,7 +90,8 @@ pub struct Retention {
     oldest: Link,
     youngest: Link,
     arrivals: u64,
-    /// Bounds of the grid: the least and greatest coordinates ever seen.
+    /// Bounds of the grid: the least and greatest coordinates ever seen or, of a sample that is kept
+    /// fresh, of what was kept when it was spanned.
     grid: [[f64; 2]; FEATURES],
     /// Least and greatest retained feature values, and how many rows have each.
     retained_range: [[f64; 2]; FEATURES],

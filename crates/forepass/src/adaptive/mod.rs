@@ -218,7 +218,7 @@ impl Adaptive {
             basis.and_then(|basis| self.refitter.spline(&basis)).filter(SplineModel::is_ready);
     }
 
-    /// Forecasts a load; `floor` is what it costs at the least, where that is known.
+    /// Forecasts a load; `floor_ms` is what it costs at the least, where that is known.
     ///
     /// # Errors
     /// Why there is no answer.
@@ -226,13 +226,13 @@ impl Adaptive {
         &self,
         features: &[f64; FEATURES],
         retention: &Retention,
-        floor: Option<f64>,
+        floor_ms: Option<f64>,
     ) -> Result<Served, Reason> {
         let line = self.line?;
         let arms = self.arms(&values(&line, self.spline.as_ref(), features, retention));
         let arm = self.choice.pick(&arms);
-        let (ms, source) = match self.floor.under(arms[arm], floor) {
-            Some(floor) => (floor, Source::DecodeFloor),
+        let (ms, source) = match self.floor.under(arms[arm], floor_ms) {
+            Some(floor_ms) => (floor_ms, Source::DecodeFloor),
             None => (arms[arm], self.source(arm)),
         };
         if !ms.is_finite() {

@@ -128,13 +128,18 @@ impl<R: BufRead> Unread<R> {
     }
 }
 
+/// Reads what a reader has in its buffer, as far as there is room.
+fn read_buffered(reader: &mut impl BufRead, buffer: &mut [u8]) -> io::Result<usize> {
+    let available = reader.fill_buf()?;
+    let count = available.len().min(buffer.len());
+    buffer[..count].copy_from_slice(&available[..count]);
+    reader.consume(count);
+    Ok(count)
+}
+
 impl<R: BufRead> Read for Unread<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let available = self.fill_buf()?;
-        let count = available.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&available[..count]);
-        self.consume(count);
-        Ok(count)
+        read_buffered(self, buffer)
     }
 }
 
@@ -240,11 +245,7 @@ impl<R: BufRead> Member<R> {
 
 impl<R: BufRead> Read for Member<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let available = self.fill_buf()?;
-        let count = available.len().min(buffer.len());
-        buffer[..count].copy_from_slice(&available[..count]);
-        self.consume(count);
-        Ok(count)
+        read_buffered(self, buffer)
     }
 }
 
