@@ -35,7 +35,7 @@ class Constants:
 
     huber: float = 0.7
     windows: tuple[int, ...] = (2, 8, 32)
-    discount: float = 0.95
+    discount: float = 0.96
     rate: float = 2.0
     floor_discount: float = 0.97
     refit_divisor: int = 8
@@ -285,7 +285,7 @@ class AdaptiveStore:
 
     def _refit_spline(self, table: Array, targets_ms: Array) -> None:
         accepted = self.retention.accepted
-        wait = clamp(self.last_search // self.constants.search_divisor, 1, 512)
+        wait = clamp(self.last_search // self.constants.search_divisor, 1, 1024)
         if self.last_search == 0 or accepted - self.last_search >= wait:
             start = None if self.epoch is None else robust_spline(table, targets_ms, self.epoch, self.constants.huber)
             if start is not None:

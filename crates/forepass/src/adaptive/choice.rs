@@ -1,7 +1,7 @@
 //! Which forecast to serve of several, judged by their errors of late.
 
 /// Share of an error that is remembered one step later.
-const MEMORY: f64 = 0.95;
+const MEMORY: f64 = 0.96;
 
 /// How strongly errors count against a forecast.
 const RATE: f64 = 2.0;
@@ -50,19 +50,21 @@ impl<const N: usize> Choice<N> {
         }
     }
 
-    /// The forecast with half of the weight on either side.
+    /// The forecast with half of the weight on either side: the least one that has half of it at or
+    /// below it, and of equal ones the first.
     pub(super) fn pick(&self, forecasts: &[f64; N]) -> usize {
         let half = (0.5 - TIE) * self.weights.iter().sum::<f64>();
-        let mut picked = None;
+        let (mut too_low, mut picked) = (f64::NEG_INFINITY, None);
         for i in (0..N).filter(|&i| self.admitted[i]) {
             let value = forecasts[i];
-            if picked.is_some_and(|best: usize| forecasts[best] <= value) {
+            if value <= too_low || picked.is_some_and(|best: usize| forecasts[best] <= value) {
                 continue;
             }
-            // The least forecast that has half of the weight at or below it.
             let below = |j: usize| if forecasts[j] <= value { self.weights[j] } else { 0.0 };
             if (0..N).fold(0.0, |sum, j| sum + below(j)) >= half {
                 picked = Some(i);
+            } else {
+                too_low = value;
             }
         }
         picked.unwrap_or(0)

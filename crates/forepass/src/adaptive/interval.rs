@@ -107,7 +107,7 @@ impl Conformal {
         let beyond = |tail: f64| 1.0 + (-tail).max(0.0) * (self.len() + 1) as f64;
         let rank = |tail: f64| {
             let rows = tail.clamp(0.0, 0.5) * (self.len() + 1) as f64;
-            let rank = (rows + ROUNDING).floor() as usize;
+            let rank = (rows + ROUNDING) as usize;
             rank.saturating_sub(1).min(last)
         };
         let at = |index: usize| self.sorted.get(index).copied().unwrap_or(1.0);

@@ -27,16 +27,17 @@ pub(super) struct Newest<const MODELS: usize> {
 struct Shares {
     /// In the order of the ring.
     arrived: [f64; NEWEST],
-    /// The same, descending; zero where there is none yet.
-    sorted: [f64; NEWEST],
+    /// Those of each window, descending; zero where there is none yet.
+    sorted: [[f64; NEWEST]; WINDOWS.len()],
 }
 
 impl<const MODELS: usize> Default for Newest<MODELS> {
     fn default() -> Self {
         let none = Observation { features: [0.0; FEATURES], latency_ms: 0.0 };
+        let shares = Shares { arrived: [1.0; NEWEST], sorted: [[0.0; NEWEST]; WINDOWS.len()] };
         Self {
             observations: [none; NEWEST],
-            shares: [Shares { arrived: [1.0; NEWEST], sorted: [0.0; NEWEST] }; MODELS],
+            shares: [shares; MODELS],
             count: 0,
             next: 0,
             factors: [[1.0; WINDOWS.len()]; MODELS],
@@ -48,17 +49,8 @@ impl<const MODELS: usize> Newest<MODELS> {
     /// Takes in an observation that the models put at `values`.
     pub(super) fn learn(&mut self, observation: &Observation, values: &[f64; MODELS]) {
         self.observations[self.next] = *observation;
-        let is_full = self.count == NEWEST;
         for (shares, value) in self.shares.iter_mut().zip(values) {
-            let share = value / observation.latency_ms;
-            let replaced = std::mem::replace(&mut shares.arrived[self.next], share);
-            let place = if is_full {
-                let is_larger = |&other: &f64| other > replaced;
-                shares.sorted.partition_point(is_larger).min(NEWEST - 1)
-            } else {
-                self.count
-            };
-            settle(&mut shares.sorted, place, share);
+            shares.learn(value / observation.latency_ms, self.next, self.count);
         }
         self.next = (self.next + 1) % NEWEST;
         self.count = (self.count + 1).min(NEWEST);
@@ -75,39 +67,54 @@ impl<const MODELS: usize> Newest<MODELS> {
             }
         }
         for shares in &mut self.shares {
-            let sorted = &mut shares.sorted[..self.count];
-            sorted.copy_from_slice(&shares.arrived[..self.count]);
-            sorted.sort_unstable_by(|a, b| b.total_cmp(a));
+            shares.sort(self.next, self.count);
         }
         self.measure();
     }
 
     fn measure(&mut self) {
         for (shares, factors) in self.shares.iter().zip(&mut self.factors) {
-            for (window, factor) in WINDOWS.into_iter().zip(factors) {
-                let count = window.min(self.count);
-                if window == NEWEST || count == self.count {
-                    *factor = level(&shares.sorted[..count]);
-                } else if count > 0 {
-                    let mut newest = [0.0; NEWEST];
-                    for age in 0..count {
-                        let at = (self.next + NEWEST - 1 - age) % NEWEST;
-                        settle(&mut newest, age, shares.arrived[at]);
-                    }
-                    *factor = level(&newest[..count]);
-                }
+            for ((window, sorted), factor) in WINDOWS.iter().zip(&shares.sorted).zip(factors) {
+                *factor = level(&sorted[..self.count.min(*window)]);
             }
         }
     }
 }
 
+impl Shares {
+    /// Takes in the share that comes at `next`, after `count` others that are remembered.
+    fn learn(&mut self, share: f64, next: usize, count: usize) {
+        for (window, sorted) in WINDOWS.into_iter().zip(&mut self.sorted).skip(1) {
+            let mut place = count;
+            if count >= window {
+                let leaving = self.arrived[(next + NEWEST - window) % NEWEST];
+                let is_larger = |&other: &f64| other > leaving;
+                place = sorted[..window].partition_point(is_larger).min(window - 1);
+            }
+            settle(&mut sorted[..window], place, share);
+        }
+        self.arrived[next] = share;
+    }
+
+    /// Puts the shares of each window, the last of which is before `next`, in order anew.
+    fn sort(&mut self, next: usize, count: usize) {
+        for (window, sorted) in WINDOWS.into_iter().zip(&mut self.sorted) {
+            let sorted = &mut sorted[..count.min(window)];
+            for (age, share) in sorted.iter_mut().enumerate() {
+                *share = self.arrived[(next + NEWEST - 1 - age) % NEWEST];
+            }
+            sorted.sort_unstable_by(|a, b| b.total_cmp(a));
+        }
+    }
+}
+
 /// Puts a value in place of one in a descending list, and where it belongs.
-fn settle(sorted: &mut [f64; NEWEST], mut place: usize, value: f64) {
+fn settle(sorted: &mut [f64], mut place: usize, value: f64) {
     while place > 0 && sorted[place - 1] < value {
         sorted[place] = sorted[place - 1];
         place -= 1;
     }
-    while place + 1 < NEWEST && sorted[place + 1] > value {
+    while place + 1 < sorted.len() && sorted[place + 1] > value {
         sorted[place] = sorted[place + 1];
         place += 1;
     }

@@ -42,7 +42,7 @@ const REFIT_AT_MOST: u64 = 64;
 /// Rows accepted from one search for knots to the next: a quarter of those before, at most this
 /// many.
 const SEARCH_SHARE: u64 = 4;
-const SEARCH_AT_MOST: u64 = 512;
+const SEARCH_AT_MOST: u64 = 1024;
 
 /// How an adaptive fit learns.
 #[derive(Debug, Clone, Copy, PartialEq)]
