@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md \
 	$(shell find crates python -type f -not -name '*.so' -not -path '*/__pycache__/*')
 
-.PHONY: demo test lint rust-test python-test bench accuracy choices readme evidence clean
+.PHONY: demo test lint rust-test python-test bench accuracy choices readme evidence goldens clean
 .DELETE_ON_ERROR:
 
 ## demo: build, and replay the bundled recording
@@ -50,6 +50,10 @@ readme: $(VENV)/demo.stamp
 
 ## evidence: measure everything anew, and write the README's tables from it
 evidence: bench accuracy choices readme
+
+## goldens: freeze new numbers; ARGS='--refresh KEY --reason TEXT' freezes one anew
+goldens: $(VENV)/demo.stamp
+	$(BIN)/python goldens/pin.py $(ARGS)
 
 # The wheel is built once, and that wheel is what is tested.
 dist/wheel.stamp: $(WHEEL_SOURCES) $(VENV)/python.stamp
