@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md \
 	$(shell find crates python -type f -not -name '*.so' -not -path '*/__pycache__/*')
 
-.PHONY: demo test lint rust-test python-test bench accuracy choices readme evidence goldens clean
+.PHONY: demo test lint rust-test python-test bench accuracy choices readme docs evidence goldens clean
 .DELETE_ON_ERROR:
 
 ## demo: build, and replay the bundled recording
@@ -47,6 +47,11 @@ choices: $(VENV)/demo.stamp
 ## readme: write the README's tables from the evidence
 readme: $(VENV)/demo.stamp
 	$(BIN)/python benchmarks/readme.py
+
+## docs: write everything in the pages that is written by a script
+docs: readme
+	$(BIN)/python docs/launch_matrix.py --write
+	$(BIN)/python docs/api_reference.py --write
 
 ## evidence: measure everything anew, and write the README's tables from it
 evidence: bench accuracy choices readme

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import forepass as fp
 from conftest import Command
 from forepass._core import LAUNCH_CODES
 from steps import ROOT
@@ -20,6 +21,14 @@ def test_the_launch_table_is_that_of_the_frozen_matrix() -> None:
     written = runpy.run_path(str(ROOT / "docs" / "launch_matrix.py"))["page"]
     assert written(LAUNCH_PAGE) == LAUNCH_PAGE, "run python docs/launch_matrix.py --write"
     assert written(LAUNCH_PAGE.replace("| accepted |", "| E_KIND |", 1)) == LAUNCH_PAGE
+
+
+def test_the_api_page_is_what_the_docstrings_say() -> None:
+    written = runpy.run_path(str(ROOT / "docs" / "api_reference.py"))["page"]()
+    committed = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    assert written == committed, "run `make docs`"
+    for name in fp.__all__:
+        assert f"`{name}`" in committed
 
 
 def test_the_codes_are_listed_in_the_order_of_the_checks() -> None:
