@@ -56,9 +56,10 @@ accuracy: $(VENV)/demo.stamp
 choices: $(VENV)/demo.stamp
 	$(BIN)/python benchmarks/choices.py --write
 
-## readme: write the README's tables from the evidence
+## readme: write the tables of README and docs/accuracy.md from the evidence
 readme: $(VENV)/demo.stamp
 	$(BIN)/python benchmarks/readme.py
+	$(BIN)/python benchmarks/accuracy_page.py
 
 ## docs: write everything in the pages that is written by a script
 docs: readme
