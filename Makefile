@@ -5,8 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md \
 	$(shell find crates python -type f -not -name '*.so' -not -path '*/__pycache__/*')
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+MINIMUM_RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: demo test lint rust-test python-test bench accuracy choices readme evidence clean
+.PHONY: demo test lint rust-test python-test parity minimum-rust bench accuracy choices readme docs \
+	evidence goldens wheel portable-wheel sdist check-tag clean
 .DELETE_ON_ERROR:
 
 ## demo: build, and replay the bundled recording
@@ -14,7 +17,7 @@ demo: $(VENV)/demo.stamp
 	$(BIN)/forepass replay
 
 ## test: build, and pass every check and test
-test: lint rust-test python-test
+test: lint rust-test python-test parity
 
 lint: $(VENV)/test.stamp
 	cargo fmt --all --check
@@ -30,7 +33,16 @@ rust-test:
 	cargo test --workspace --all-features
 
 python-test: $(VENV)/test.stamp
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest tests
+
+## parity: compare the numbers with the oracle that was written from the specification alone
+parity: $(VENV)/test.stamp
+	$(BIN)/python -m pytest parity_tests
+
+## minimum-rust: build the core with the oldest Rust that Cargo.toml names
+minimum-rust:
+	rustup toolchain install $(MINIMUM_RUST) --profile minimal
+	cargo +$(MINIMUM_RUST) build --package forepass
 
 ## bench: measure speed and write benchmarks/evidence/speed.json
 bench: $(VENV)/bench.stamp
@@ -44,15 +56,46 @@ accuracy: $(VENV)/demo.stamp
 choices: $(VENV)/demo.stamp
 	$(BIN)/python benchmarks/choices.py --write
 
-## readme: write the README's tables from the evidence
+## readme: write the tables of README and docs/accuracy.md from the evidence
 readme: $(VENV)/demo.stamp
 	$(BIN)/python benchmarks/readme.py
+	$(BIN)/python benchmarks/accuracy_page.py
+
+## docs: write everything in the pages that is written by a script
+docs: readme
+	$(BIN)/python docs/launch_matrix.py --write
+	$(BIN)/python docs/api_reference.py --write
 
 ## evidence: measure everything anew, and write the README's tables from it
 evidence: bench accuracy choices readme
 
+## goldens: freeze new numbers; ARGS='--refresh KEY --reason TEXT' freezes one anew
+goldens: $(VENV)/demo.stamp
+	$(BIN)/python goldens/pin.py $(ARGS)
+
+## wheel: build the wheel for this system in dist
+wheel: dist/wheel.stamp
+
+## portable-wheel: build the wheel in dist for all Linux systems with glibc 2.17 or newer
+portable-wheel: $(VENV)/python.stamp
+	$(BIN)/pip install --quiet 'maturin[zig]>=1.9,<2'
+	rm -rf dist
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/maturin build --release --locked --zig \
+		--compatibility manylinux2014 --out dist
+	touch dist/wheel.stamp
+
+## sdist: pack the sources in dist
+sdist: $(VENV)/python.stamp
+	$(BIN)/pip install --quiet 'maturin>=1.9,<2'
+	$(BIN)/maturin sdist --out dist
+
+## check-tag: whether TAG names the version of Cargo.toml
+check-tag:
+	@test "$$TAG" = "v$(VERSION)" || \
+		{ echo "the tag $$TAG is not that of version $(VERSION): v$(VERSION)"; exit 1; }
+
 # The wheel is built once, and that wheel is what is tested.
-dist/wheel.stamp: $(WHEEL_SOURCES) $(VENV)/python.stamp
+dist/wheel.stamp: $(WHEEL_SOURCES) | $(VENV)/python.stamp
 	rm -rf dist
 	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
 	touch $@

@@ -18,6 +18,16 @@ def test_the_version_is_that_of_the_distribution() -> None:
     assert fp.__version__ == importlib.metadata.version("forepass")
 
 
+def test_the_metadata_say_what_an_index_shows() -> None:
+    metadata = importlib.metadata.metadata("forepass")
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert metadata["Description-Content-Type"].startswith("text/markdown")
+    assert "# Forepass" in (metadata["Description"] or str(metadata.get_payload()))
+    assert "Programming Language :: Python :: 3.14" in metadata.get_all("Classifier")
+    assert set(metadata.get_all("Provides-Extra")) >= {"all", "cli", "io", "test"}
+
+
 def test_public_names_are_there_and_documented() -> None:
     for name in fp.__all__:
         assert getattr(fp, name) is not None

@@ -43,10 +43,14 @@ __all__ = [
 ]
 
 __version__: str
+"""The version of the package, which is that of the core."""
 
 @final
 class Forecast:
-    """A forecast of one iteration, or an honest "not known"."""
+    """A forecast of one iteration, or an honest "not known".
+
+    Forecasts can be compared, hashed and pickled.
+    """
 
     def __new__(
         cls,
@@ -134,6 +138,7 @@ class Progress:
 
 COLUMN_NAMES: tuple[str, ...]
 TRACE_FORMATS: tuple[str, ...]
+"""The names of the formats of traces that can be read."""
 BASELINES: tuple[str, ...]
 LAUNCH_CODES: tuple[str, ...]
 """The codes of what can be wrong with a launch, in the order of the checks."""

@@ -25,9 +25,16 @@ EngineOptions: TypeAlias = Sequence[str] | str | Mapping[str, Any]
 class LaunchReport:
     """What a launch resolves to; where it is refused, as much as could be told, and why.
 
+    `ok` says whether it is accepted. `depth` counts the tokens that a step drafts, `decode_width`
+    the rows that it verifies of each sequence, and `acceptance_rates` has one rate from 0 to 1 for
+    each level, given that the level before was accepted. `tree` says whether a draft branches,
+    `dynamic` how the depth changes while the engine runs. `aic_nextn` is the depth as the engine's
+    own option, None where nothing is drafted. `speculation` is the block that was resolved,
+    `capacity` the number of KV blocks and whether it was authored.
+
     `provenance` says by name where each number comes from, `ignored` what the input says without
     effect, `warnings` what its author should know. `error` is None, or has "code", "path" and
-    "message". `launch` is the launch in its normal form.
+    "message". `launch` is the launch in its normal form; None for the options of an engine.
     """
 
     schema: str
@@ -76,7 +83,11 @@ class LaunchReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """What a speculation block drafts in one step, and where its numbers come from."""
+    """What a speculation block drafts in one step, and where its numbers come from.
+
+    `depth` counts the drafted tokens along a chain, `decode_width` the rows that a step verifies of
+    each sequence.
+    """
 
     kind: str
     depth: int
@@ -135,7 +146,10 @@ def options_report(engine: str, text: str, *, strict: bool = False) -> LaunchRep
 
 
 def engine_methods() -> list[dict[str, Any]]:
-    """What comes of each method of each engine: its kind, where its depth stands, its verdict."""
+    """What comes of each method of each engine: its kind, where its depth stands, its verdict.
+
+    A list of mappings with "engine", "method", "case", "kind", "depth_from" and "verdict".
+    """
     methods: list[dict[str, Any]] = json.loads(_core.engine_methods())
     return methods
 
@@ -143,8 +157,9 @@ def engine_methods() -> list[dict[str, Any]]:
 def resolve_speculation(config: DocumentSource) -> Draft:
     """What a speculation block drafts, whether or not that can be replayed.
 
-    >>> draft = resolve_speculation({"kind": "eagle3", "params": {"tree_shape": [1, 4, 4]},
-    ...                              "draft_model_path": "a/b"})
+    >>> draft = resolve_speculation(
+    ...     {"kind": "eagle3", "params": {"tree_shape": [1, 4, 4]}, "draft_model_path": "a/b"}
+    ... )
     >>> draft.depth, draft.decode_width, draft.tree
     (3, 10, True)
 
@@ -255,8 +270,13 @@ def capacity_estimation_options(launch: LaunchReport | Mapping[str, Any]) -> dic
 def acceptance_from_unconditional(rates: Sequence[float]) -> list[float]:
     """Conditional acceptance rates from unconditional ones, which must not increase.
 
+    Rates are from 0 to 1, one for each level of a draft, on both sides.
+
     >>> acceptance_from_unconditional([0.8, 0.4])
     [0.8, 0.5]
+
+    Raises:
+        SpeculationError: a rate out of range, or above the one before (`E_ACCEPT_INVALID`).
     """
     return _core.acceptance_from_unconditional(_rates(rates))
 
@@ -264,8 +284,14 @@ def acceptance_from_unconditional(rates: Sequence[float]) -> list[float]:
 def acceptance_from_mean(mean: float, depth: int) -> list[float]:
     """The steadiest conditional acceptance rates with this mean of accepted drafts.
 
+    `mean` is in tokens a step, from 0 to `depth`, and does not count the target model's own token.
+
     >>> acceptance_from_mean(1.5, 3)
     [1.0, 0.5, 0.0]
+
+    Raises:
+        SpeculationError: a mean that the depth does not reach (`E_ACCEPT_INVALID`), or a depth
+            that cannot be replayed (`E_RANGE`).
     """
     return _core.acceptance_from_mean(_number(mean, "mean"), _count(depth, "depth"))
 
@@ -275,6 +301,9 @@ def expected_progress(rates: Sequence[float]) -> float:
 
     >>> expected_progress([1.0, 0.5, 0.0])
     2.5
+
+    Raises:
+        SpeculationError: a rate that is not from 0 to 1 (`E_ACCEPT_INVALID`).
     """
     return _core.expected_progress(_rates(rates))
 
@@ -284,6 +313,9 @@ def decode_rows(batch: int, depth: int) -> int:
 
     >>> decode_rows(2, 2)
     6
+
+    Raises:
+        SpeculationError: a count that is no whole number of 32 bits (`E_RANGE`).
     """
     return _core.decode_rows(_count(batch, "batch"), _count(depth, "depth"))
 

@@ -167,7 +167,12 @@ class ForwardPassModel:
             raise error.within(f"[{index}]") from error
 
     def diagnostics(self) -> dict[str, Any]:
-        """Readiness, counts of observations learned, idle and rejected, and each store's state."""
+        """Readiness, counts of observations learned, idle and rejected, and each store's state.
+
+        A store has its kind of work, why it does not answer, the range of its features, the prices
+        of its line in milliseconds a unit of the feature, and how often its statistics were
+        rebuilt; `spline` and `adaptive` are there for the fits that have them.
+        """
         state: dict[str, Any] = json.loads(self._model.diagnostics_json())
         return state
 

@@ -76,6 +76,9 @@ class ReplayInput:
 class FitResult:
     """How one fit did; `by_worker` is by input and worker, where it was asked for.
 
+    `config` is its configuration in normal form; that of a baseline is its name and its window.
+    `cpu_us_per_row` is the time that a row took one thread, in microseconds.
+
     `gym` is what the protocol of that name adds: means over the inputs, each of the same weight, of
     the error over all answered rows and over the last 30 % of each worker and kind of work.
     """
@@ -112,7 +115,8 @@ def _stats_by_name(document: Mapping[str, Any]) -> dict[str, Stats]:
 class ReplayResult:
     """The outcome of a replay; as text, it is a table.
 
-    All but `cpu_us_per_row` depends on the inputs and options alone.
+    `results` are in the order of the fits, then the baselines; `warmup` counts observations of a
+    store. All but `cpu_us_per_row` depends on the inputs and options alone.
     """
 
     schema: str

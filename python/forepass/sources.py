@@ -15,6 +15,7 @@ from forepass import _core
 from forepass.errors import ConfigError, TraceError
 
 StrPath: TypeAlias = str | os.PathLike[str]
+"""The path of a file or a directory, or a pattern of paths."""
 
 _PARQUET = b"PAR1"
 _RECORD_COLUMNS = (

@@ -10,6 +10,7 @@ import numpy as np
 from forepass.errors import ConfigError
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
+"""A value that JSON has."""
 
 _MAX_DEPTH = 64
 _MAX_BITS = 64
