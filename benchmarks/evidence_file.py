@@ -8,8 +8,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import forepass
-
 ROOT = Path(__file__).resolve().parent.parent
 EVIDENCE = ROOT / "benchmarks" / "evidence"
 
@@ -28,6 +26,8 @@ def sha256(path: Path) -> str:
 
 def provenance(command: str, inputs: list[Path]) -> dict[str, Any]:
     """Version, commit, machine, command and input hashes."""
+    import forepass  # not at the top: the recorder runs where it is not installed
+
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     ).stdout.strip()
