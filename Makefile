@@ -3,10 +3,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RECORD_VENV := .venv-record
 WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md \
 	$(shell find crates python -type f -not -name '*.so' -not -path '*/__pycache__/*')
 
-.PHONY: demo test lint rust-test python-test bench accuracy choices readme evidence clean
+.PHONY: demo test lint rust-test python-test bench accuracy choices readme evidence record clean
 .DELETE_ON_ERROR:
 
 ## demo: build, and replay the bundled recording
@@ -51,6 +52,11 @@ readme: $(VENV)/demo.stamp
 ## evidence: measure everything anew, and write the README's tables from it
 evidence: bench accuracy choices readme
 
+## record: record a real vLLM on CPU, as in make record SCENARIO=moe SECONDS=60 SEED=0 OUT=recordings
+record: $(RECORD_VENV)/stamp
+	$(RECORD_VENV)/bin/python benchmarks/record_vllm_cpu.py $(addprefix --scenario ,$(SCENARIO)) \
+		$(addprefix --seconds ,$(SECONDS)) $(addprefix --seed ,$(SEED)) $(addprefix --out ,$(OUT))
+
 # The wheel is built once, and that wheel is what is tested.
 dist/wheel.stamp: $(WHEEL_SOURCES) $(VENV)/python.stamp
 	rm -rf dist
@@ -76,5 +82,11 @@ $(VENV)/bench.stamp: $(VENV)/demo.stamp benchmarks/requirements.txt
 	$(BIN)/pip install --quiet -r benchmarks/requirements.txt
 	touch $@
 
+# Engines and their libraries are many and large: they have an environment of their own.
+$(RECORD_VENV)/stamp: benchmarks/record_requirements.txt
+	$(PYTHON) -m venv $(RECORD_VENV)
+	$(RECORD_VENV)/bin/pip install --quiet --no-deps -r $<
+	touch $@
+
 clean:
-	rm -rf $(VENV) dist target
+	rm -rf $(VENV) $(RECORD_VENV) dist target

@@ -1,12 +1,15 @@
 """What every evidence file carries beside its results: where the numbers come from."""
 
-import hashlib
 import json
 import os
 import platform
 import subprocess
 from pathlib import Path
 from typing import Any
+
+from machine import cpu_model, sha256
+
+import forepass
 
 ROOT = Path(__file__).resolve().parent.parent
 EVIDENCE = ROOT / "benchmarks" / "evidence"
@@ -18,16 +21,8 @@ def recordings() -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def sha256(path: Path) -> str:
-    """The SHA-256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def provenance(command: str, inputs: list[Path]) -> dict[str, Any]:
     """Version, commit, machine, command and input hashes."""
-    import forepass  # not at the top: the recorder runs where it is not installed
-
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     ).stdout.strip()
@@ -43,16 +38,6 @@ def provenance(command: str, inputs: list[Path]) -> dict[str, Any]:
         },
         "inputs": [{"name": path.name, "sha256": sha256(path)} for path in inputs],
     }
-
-
-def cpu_model() -> str:
-    """The processor as it names itself."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
 
 
 def write(name: str, document: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NoReturn
 
-from evidence_file import cpu_model, sha256
+from machine import cpu_model, sha256
 from recorder.process import ENVIRONMENT, EngineProcess
 from recorder.scenarios import ENGINE, SCENARIOS, Scenario
 from recorder.subscription import Subscription, receive
