@@ -7,7 +7,7 @@ RECORD_VENV := .venv-record
 WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md \
 	$(shell find crates python -type f -not -name '*.so' -not -path '*/__pycache__/*')
 
-.PHONY: demo test lint rust-test python-test bench accuracy choices readme evidence record clean
+.PHONY: demo test lint rust-test python-test bench accuracy recorded choices readme evidence record clean
 .DELETE_ON_ERROR:
 
 ## demo: build, and replay the bundled recording
@@ -41,6 +41,10 @@ bench: $(VENV)/bench.stamp
 accuracy: $(VENV)/demo.stamp
 	$(BIN)/python benchmarks/accuracy.py --write
 
+## recorded: replay benchmarks/recordings and write benchmarks/evidence/recorded.json
+recorded: $(VENV)/demo.stamp
+	$(BIN)/python benchmarks/recorded.py --write
+
 ## choices: compare variants of the adaptive fit and write benchmarks/evidence/choices.json
 choices: $(VENV)/demo.stamp
 	$(BIN)/python benchmarks/choices.py --write
@@ -50,7 +54,7 @@ readme: $(VENV)/demo.stamp
 	$(BIN)/python benchmarks/readme.py
 
 ## evidence: measure everything anew, and write the README's tables from it
-evidence: bench accuracy choices readme
+evidence: bench accuracy recorded choices readme
 
 ## record: record a real vLLM on CPU, as in make record SCENARIO=moe SECONDS=60 SEED=0 OUT=recordings
 record: $(RECORD_VENV)/stamp

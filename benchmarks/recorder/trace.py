@@ -1,7 +1,8 @@
 """The lines of a trace, and what their counters tell of messages that were lost."""
 
 import json
-from typing import Any, BinaryIO
+from io import BufferedIOBase
+from typing import Any
 
 FPM_VERSION = 1
 
@@ -13,7 +14,7 @@ class RecordingError(Exception):
 class Trace:
     """Writes messages as lines, and counts them and those that were lost before one."""
 
-    def __init__(self, file: BinaryIO, worker_id: str) -> None:
+    def __init__(self, file: BufferedIOBase, worker_id: str) -> None:
         self._file = file
         self._worker_id = worker_id
         self.rows = 0
