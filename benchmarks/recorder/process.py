@@ -20,9 +20,10 @@ ENGINE = Path(__file__).with_name("engine.py")
 END_S = 10.0
 LAST_LINES = 15
 ENVIRONMENT = {
-    # Threads that wait for one another make a step thirty times as long when anything else takes a
-    # core from one of them, and a model this small gains little from a second.
+    # One thread: several wait for one another, and a step takes twenty times as long when anything
+    # else takes the core of one of them. numba, which looks n-grams up, has threads of its own.
     "OMP_NUM_THREADS": "1",
+    "NUMBA_NUM_THREADS": "1",
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     "VLLM_CPU_KVCACHE_SPACE": "2",
     "VLLM_NO_USAGE_STATS": "1",

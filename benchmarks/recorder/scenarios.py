@@ -139,8 +139,8 @@ _ALL = (
         DENSE,
         {"max_num_batched_tokens": 512, "max_num_seqs": 32},
         Load(
-            (6.0, 12.0, 18.0, 9.0),
-            LogNormal(80, 0.9, 4, 2048),
+            (8.0, 16.0, 24.0, 12.0),
+            LogNormal(50, 0.9, 4, 2048),
             LogNormal(1, 0.0, 1, 1),
             prefix_share=0.4,
             prefix_tokens=128,
