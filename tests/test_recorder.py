@@ -1,4 +1,4 @@
-"""The recorder of a real vLLM, without one: its loads, its lines, its errors and its ending."""
+"""The recorder of a real vLLM, without one: its lines, its errors and its ending."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import gzip
 import hashlib
 import json
 import os
+import signal
 import socket
-import statistics
 import subprocess
 import sys
 from collections import deque
@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 import record_vllm_cpu
 from recorder import process, subscription
-from recorder.load import SPANS, Load, LogNormal
 from recorder.process import EngineProcess, refuse_busy
 from recorder.scenarios import SCENARIOS
 from recorder.trace import RecordingError, Trace
@@ -33,59 +32,6 @@ DENSE = SCENARIOS["dense"]
 def message(counter: int, wall_time: float = 0.01, worker: str = "dense") -> Record:
     step = decode_step(1, 100, wall_time) if wall_time else {"wall_time": 0.0}
     return {"version": 1, "worker_id": worker, "dp_rank": 0, "counter_id": counter, **step}
-
-
-# Loads
-
-
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_a_seed_gives_the_same_load_every_time_and_another_seed_another(name: str) -> None:
-    load = SCENARIOS[name].load
-    assert load.requests(7, 5.0, 2048) == load.requests(7, 5.0, 2048)
-    assert load.requests(7, 5.0, 2048) != load.requests(8, 5.0, 2048)
-
-
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_every_request_fits_the_model_and_arrives_in_order_within_the_time(name: str) -> None:
-    scenario = SCENARIOS[name]
-    requests = scenario.load.requests(0, 40.0, 2048)
-    arrivals = [request.arrival_s for request in requests]
-    assert arrivals == sorted(arrivals)
-    assert arrivals[0] > 0.0
-    assert arrivals[-1] < 40.0
-    for request in requests:
-        assert request.prompt
-        assert all(3 <= token < 2048 for token in request.prompt)
-        assert request.output_tokens >= 1
-        assert len(request.prompt) + request.output_tokens <= 4096  # the engines' max_model_len
-
-
-def test_requests_follow_the_stated_distributions() -> None:
-    lengths = LogNormal(median=100, sigma=0.5, shortest=1, longest=100_000)
-    load = Load((2.0, 6.0), lengths, lengths, prefix_share=0.25, prefix_tokens=0)
-    requests = load.requests(3, 800.0, 2048)
-    # Four spans of 100 s at 2/s and four at 6/s: 3200 expected, whose Poisson deviation is 57.
-    assert abs(len(requests) - 3200) < 4 * 57
-    span_s = 800.0 / SPANS
-    in_first = sum(request.arrival_s < span_s for request in requests)
-    in_second = sum(span_s <= request.arrival_s < 2 * span_s for request in requests)
-    assert abs(in_first - 200) < 4 * 14.1
-    assert abs(in_second - 600) < 4 * 24.5
-    # The logarithm is normal around log 100 with deviation 0.5, so its median is known to
-    # 1.25 * 0.5 / sqrt(3200), about 1.1 %.
-    assert statistics.median(len(r.prompt) for r in requests) == pytest.approx(100, rel=0.05)
-    assert statistics.median(r.output_tokens for r in requests) == pytest.approx(100, rel=0.05)
-
-
-def test_the_stated_share_of_requests_opens_with_a_shared_prefix() -> None:
-    lengths = LogNormal(median=10, sigma=0.0, shortest=10, longest=10)
-    load = Load((5.0,), lengths, lengths, prefix_share=0.25, prefix_tokens=40)
-    requests = load.requests(1, 400.0, 2048)
-    opened = [request.prompt[:40] for request in requests if len(request.prompt) == 50]
-    assert len(opened) + sum(len(request.prompt) == 10 for request in requests) == len(requests)
-    # 2000 expected; the deviation of the share is sqrt(0.25 * 0.75 / 2000), about 1 %.
-    assert len(opened) / len(requests) == pytest.approx(0.25, abs=0.04)
-    assert len({tuple(prefix) for prefix in opened}) == 4
 
 
 # Lines
@@ -318,6 +264,47 @@ def test_a_recording_that_fails_leaves_what_was_there(
     assert (out / "dense.jsonl.gz").read_bytes() == b"an earlier one"
 
 
+INTERRUPTED = """
+import sys, time
+import record_vllm_cpu
+from recorder import process
+
+class Silence:
+    def __init__(self, port): pass
+    def next(self, timeout_s): time.sleep(0.01)
+    def close(self): pass
+
+record_vllm_cpu.package_versions = dict
+record_vllm_cpu.Subscription = Silence
+process.ENGINE = sys.argv.pop(1)
+record_vllm_cpu.main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_ends_the_engine_and_leaves_nothing(
+    stand_in: Any, tmp_path: Path, number: signal.Signals
+) -> None:
+    out, pid = tmp_path / "out", tmp_path / "pid"
+    stand_in(f"open({str(pid)!r}, 'w').write(str(os.getpid()))\nsay(ready=1)\ntime.sleep(600)")
+    arguments = ["--scenario", "dense", "--out", out, "--port", free_port()]
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, process.ENGINE, *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": str(SCRIPT.parent)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as recorder:
+        assert recorder.stdout is not None
+        assert recorder.stderr is not None
+        assert [recorder.stdout.readline() for _ in range(2)][1] == "dense: recording for 60 s\n"
+        recorder.send_signal(number)
+        assert recorder.wait(30) == 130
+        assert recorder.stderr.read() == "record_vllm_cpu.py: interrupted; the engine was ended\n"
+    assert not is_alive(int(pid.read_text()))
+    assert list(out.iterdir()) == []
+
+
 # The command
 
 
@@ -363,22 +350,3 @@ def test_wrong_usage_is_refused_by_name(arguments: tuple[str, str], tmp_path: Pa
     assert arguments[0] in refused.stderr
     assert arguments[1] in refused.stderr
     assert not (tmp_path / "out").exists()
-
-
-# The recordings that ship along
-
-
-RECORDINGS = sorted((ROOT / "benchmarks" / "recordings").glob("*.jsonl.gz"))
-
-
-@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name)
-def test_a_committed_recording_is_what_its_provenance_says(path: Path) -> None:
-    about = json.loads(path.with_name(path.name.replace(".jsonl.gz", ".meta.json")).read_text())
-    assert about["trace"]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
-    trace = Trace(BytesIO(), about["scenario"])
-    with gzip.open(path, "rt") as lines:
-        for line in map(json.loads, lines):
-            trace.add(line["received_at_ns"], line["metrics"])
-    assert {"name": path.name, "sha256": about["trace"]["sha256"], **trace.summary()} == about[
-        "trace"
-    ]
