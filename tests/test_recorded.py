@@ -25,3 +25,9 @@ def test_a_committed_recording_is_what_its_provenance_says(path: Path) -> None:
     assert {"name": path.name, "sha256": about["trace"]["sha256"], **trace.summary()} == about[
         "trace"
     ]
+
+
+def test_the_evidence_is_of_the_committed_recordings() -> None:
+    evidence = json.loads((ROOT / "benchmarks" / "evidence" / "recorded.json").read_text())
+    hashes = [hashlib.sha256(path.read_bytes()).hexdigest() for path in RECORDINGS]
+    assert [entry["sha256"] for entry in evidence["inputs"]] == hashes
