@@ -121,7 +121,7 @@ def is_alive(pid: int) -> bool:
 
 
 def test_an_engine_that_dies_is_reported_with_its_last_lines(stand_in: Any) -> None:
-    stand_in("for n in range(40): print('line', n)\nsys.exit('no such kernel')")
+    stand_in("for n in range(40): print('line', n)\nsys.exit('no \\x1b[31msuch\\x1b[0m kernel')")
     with pytest.raises(RecordingError) as caught, start() as engine:
         engine.said(30.0)
     text = str(caught.value)

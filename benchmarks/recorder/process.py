@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -19,6 +20,7 @@ from recorder.trace import RecordingError
 ENGINE = Path(__file__).with_name("engine.py")
 END_S = 10.0
 LAST_LINES = 15
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
 ENVIRONMENT = {
     # One thread: several wait for one another, and a step takes twenty times as long when anything
     # else takes the core of one of them. numba, which looks n-grams up, has threads of its own.
@@ -109,7 +111,7 @@ class EngineProcess:
 
     def last_lines(self) -> str:
         """The end of its log, to follow a message."""
-        text = self._log_path.read_text(errors="replace")
+        text = COLOUR.sub("", self._log_path.read_text(errors="replace"))
         lines = [line.rstrip() for line in text.splitlines() if line.strip()][-LAST_LINES:]
         return "; its last lines:\n  " + "\n  ".join(lines) if lines else "; it printed nothing"
 
