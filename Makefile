@@ -3,13 +3,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RECORD_VENV := .venv-record
 WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md \
 	$(shell find crates python -type f -not -name '*.so' -not -path '*/__pycache__/*')
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 MINIMUM_RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 .PHONY: demo test lint rust-test python-test parity minimum-rust bench accuracy choices readme docs \
-	evidence goldens wheel portable-wheel sdist check-tag clean
+	evidence goldens recorded record wheel portable-wheel sdist check-tag clean
 .DELETE_ON_ERROR:
 
 ## demo: build, and replay the bundled recording
@@ -52,6 +53,10 @@ bench: $(VENV)/bench.stamp
 accuracy: $(VENV)/demo.stamp
 	$(BIN)/python benchmarks/accuracy.py --write
 
+## recorded: replay benchmarks/recordings and write benchmarks/evidence/recorded.json
+recorded: $(VENV)/demo.stamp
+	$(BIN)/python benchmarks/recorded.py --write
+
 ## choices: compare variants of the adaptive fit and write benchmarks/evidence/choices.json
 choices: $(VENV)/demo.stamp
 	$(BIN)/python benchmarks/choices.py --write
@@ -67,7 +72,12 @@ docs: readme
 	$(BIN)/python docs/api_reference.py --write
 
 ## evidence: measure everything anew, and write the README's tables from it
-evidence: bench accuracy choices readme
+evidence: bench accuracy recorded choices readme
+
+## record: record a real vLLM on CPU, as in make record SCENARIO=moe SECONDS=60 SEED=0 OUT=recordings
+record: $(RECORD_VENV)/stamp
+	$(RECORD_VENV)/bin/python benchmarks/record_vllm_cpu.py $(addprefix --scenario ,$(SCENARIO)) \
+		$(addprefix --seconds ,$(SECONDS)) $(addprefix --seed ,$(SEED)) $(addprefix --out ,$(OUT))
 
 ## goldens: freeze new numbers; ARGS='--refresh KEY --reason TEXT' freezes one anew
 goldens: $(VENV)/demo.stamp
@@ -119,5 +129,11 @@ $(VENV)/bench.stamp: $(VENV)/demo.stamp benchmarks/requirements.txt
 	$(BIN)/pip install --quiet -r benchmarks/requirements.txt
 	touch $@
 
+# Engines and their libraries are many and large: they have an environment of their own.
+$(RECORD_VENV)/stamp: benchmarks/record_requirements.txt
+	$(PYTHON) -m venv $(RECORD_VENV)
+	$(RECORD_VENV)/bin/pip install --quiet --no-deps -r $<
+	touch $@
+
 clean:
-	rm -rf $(VENV) dist target
+	rm -rf $(VENV) $(RECORD_VENV) dist target

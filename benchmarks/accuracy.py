@@ -31,9 +31,8 @@ def summary(stats: list[dict[str, Any]]) -> dict[str, Any]:
     return {f"macro_{key}": statistics.fmean(values) for key, values in known.items() if values}
 
 
-def main() -> None:
-    """Replay everything, print the summary, and with --write keep it as evidence."""
-    paths = inputs()
+def measure(paths: list[Path]) -> dict[str, Any]:
+    """Replay recordings for each fit, and print the summary."""
     report = forepass.replay(paths, fits=FITS).to_dict()
     names = {str(path): f"{path.parent.name}/{path.name}" for path in paths}
     results = []
@@ -44,7 +43,7 @@ def main() -> None:
         per_input.sort(key=lambda stats: -(stats["mape_pct"] or 0.0))
         groups = {
             group: summary([s for s in per_input if s["recording"].startswith(group)])
-            for group in ("b300", "cpu")
+            for group in sorted({path.parent.name for path in paths})
         }
         results.append(
             {
@@ -58,15 +57,19 @@ def main() -> None:
             }
         )
         print(result["fit"], {key: round(value, 2) for key, value in results[-1]["macro"].items()})
+    return {"warmup": report["warmup"], "results": results}
+
+
+def keep(name: str, command: str, paths: list[Path]) -> None:
+    """Replay recordings, and with --write keep that as evidence."""
     document = {
         "schema": "forepass.accuracy.v1",
-        **provenance(COMMAND, paths),
-        "warmup": report["warmup"],
-        "results": results,
+        **provenance(command, paths),
+        **measure(paths),
     }
     if "--write" in sys.argv[1:]:
-        write("accuracy.json", document)
+        write(name, document)
 
 
 if __name__ == "__main__":
-    main()
+    keep("accuracy.json", COMMAND, inputs())

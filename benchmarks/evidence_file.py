@@ -1,12 +1,13 @@
 """What every evidence file carries beside its results: where the numbers come from."""
 
-import hashlib
 import json
 import os
 import platform
 import subprocess
 from pathlib import Path
 from typing import Any
+
+from machine import cpu_model, sha256
 
 import forepass
 
@@ -18,12 +19,6 @@ def recordings() -> Path | None:
     """The folder of recordings beside the repository, or where FOREPASS_TRACES points."""
     folder = Path(os.environ.get("FOREPASS_TRACES", ROOT.parent / "shared" / "traces"))
     return folder if folder.is_dir() else None
-
-
-def sha256(path: Path) -> str:
-    """The SHA-256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def provenance(command: str, inputs: list[Path]) -> dict[str, Any]:
@@ -43,16 +38,6 @@ def provenance(command: str, inputs: list[Path]) -> dict[str, Any]:
         },
         "inputs": [{"name": path.name, "sha256": sha256(path)} for path in inputs],
     }
-
-
-def cpu_model() -> str:
-    """The processor as it names itself."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
 
 
 def write(name: str, document: dict[str, Any]) -> None:
