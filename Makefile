@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md \
 	$(shell find crates python -type f -not -name '*.so' -not -path '*/__pycache__/*')
 
-.PHONY: demo test lint rust-test python-test bench accuracy choices readme evidence clean
+.PHONY: demo test lint rust-test python-test bench reading accuracy choices holdout readme \
+	evidence verify clean
 .DELETE_ON_ERROR:
 
 ## demo: build, and replay the bundled recording
@@ -32,9 +33,13 @@ rust-test:
 python-test: $(VENV)/test.stamp
 	$(BIN)/python -m pytest
 
-## bench: measure speed and write benchmarks/evidence/speed.json
+## bench: measure speed and write benchmarks/evidence/speed.json and fit_speed.json
 bench: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/speed.py --write
+
+## reading: replay a million lines and write benchmarks/evidence/reading.json
+reading: $(VENV)/bench.stamp
+	$(BIN)/python benchmarks/reading.py --write
 
 ## accuracy: replay all recordings at hand and write benchmarks/evidence/accuracy.json
 accuracy: $(VENV)/demo.stamp
@@ -44,12 +49,20 @@ accuracy: $(VENV)/demo.stamp
 choices: $(VENV)/demo.stamp
 	$(BIN)/python benchmarks/choices.py --write
 
+## holdout: predict loads that were not learned and write benchmarks/evidence/holdout.json
+holdout: $(VENV)/demo.stamp
+	$(BIN)/python benchmarks/holdout.py --write
+
 ## readme: write the README's tables from the evidence
 readme: $(VENV)/demo.stamp
 	$(BIN)/python benchmarks/readme.py
 
-## evidence: measure everything anew, and write the README's tables from it
-evidence: bench accuracy choices readme
+## evidence: measure everything anew that can be, and write the README's tables from it
+evidence: bench reading accuracy choices holdout readme
+
+## verify: measure anew what is no timing, and compare it with the evidence as committed
+verify: $(VENV)/demo.stamp
+	$(BIN)/python benchmarks/verify.py
 
 # The wheel is built once, and that wheel is what is tested.
 dist/wheel.stamp: $(WHEEL_SOURCES) $(VENV)/python.stamp

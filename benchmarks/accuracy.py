@@ -4,24 +4,13 @@ Run `make accuracy`, or `python benchmarks/accuracy.py --write` where forepass i
 """
 
 import statistics
-import sys
 from pathlib import Path
 from typing import Any
 
-from evidence_file import provenance, recordings, write
-
 import forepass
+from evidence_file import Body, Evidence, name_of, recordings
 
 FITS = ("auto", "linear", "spline", "spline-periodic")
-COMMAND = "make accuracy"
-
-
-def inputs() -> list[Path]:
-    """All recordings, in the order of their names."""
-    folder = recordings()
-    if folder is None:
-        sys.exit("no recordings at hand: see CONTRIBUTING.md")
-    return sorted([*folder.glob("b300/*.csv.gz"), *folder.glob("cpu/*.jsonl.gz")])
 
 
 def summary(stats: list[dict[str, Any]]) -> dict[str, Any]:
@@ -31,11 +20,10 @@ def summary(stats: list[dict[str, Any]]) -> dict[str, Any]:
     return {f"macro_{key}": statistics.fmean(values) for key, values in known.items() if values}
 
 
-def main() -> None:
-    """Replay everything, print the summary, and with --write keep it as evidence."""
-    paths = inputs()
+def measure(paths: list[Path]) -> Body:
+    """Replays the recordings for each fit."""
     report = forepass.replay(paths, fits=FITS).to_dict()
-    names = {str(path): f"{path.parent.name}/{path.name}" for path in paths}
+    names = {str(path): name_of(path) for path in paths}
     results = []
     for result in report["results"]:
         per_input = [
@@ -58,15 +46,10 @@ def main() -> None:
             }
         )
         print(result["fit"], {key: round(value, 2) for key, value in results[-1]["macro"].items()})
-    document = {
-        "schema": "forepass.accuracy.v1",
-        **provenance(COMMAND, paths),
-        "warmup": report["warmup"],
-        "results": results,
-    }
-    if "--write" in sys.argv[1:]:
-        write("accuracy.json", document)
+    return {"warmup": report["warmup"], "results": results}
 
+
+ACCURACY = Evidence("accuracy", "make accuracy", recordings, measure)
 
 if __name__ == "__main__":
-    main()
+    ACCURACY.main()
