@@ -124,9 +124,9 @@ def judged(entries: list[dict[str, str]], at_hand: list[Path]) -> tuple[list[Pat
 
 def check(evidence: Evidence) -> list[str]:
     """Measures one kind of evidence anew and compares."""
-    committed = evidence.committed()
-    if told := faults_of_form(committed):
+    if told := check_form(evidence):
         return told
+    committed = evidence.committed()
     inputs, told = judged(committed["inputs"], evidence.inputs())
     if not inputs:
         print("  nothing is measured anew")
@@ -139,6 +139,13 @@ def check(evidence: Evidence) -> list[str]:
     return told + differences(results, found, None if whole else [*map(name_of, inputs)])
 
 
+def check_form(evidence: Evidence) -> list[str]:
+    """Looks whether a file is there and has what it needs."""
+    if not evidence.path.exists():
+        return [f"there is no such file: {evidence.command}"]
+    return faults_of_form(evidence.committed())
+
+
 def main() -> None:
     """Check every file, and say what differs."""
     told = []
@@ -147,8 +154,7 @@ def main() -> None:
         told += [f"{evidence.path.name}: {difference}" for difference in check(evidence)]
     for evidence in TIMINGS:
         print(f"{evidence.path.name}: timings, of which only the form is checked")
-        faults = faults_of_form(evidence.committed())
-        told += [f"{evidence.path.name}: {fault}" for fault in faults]
+        told += [f"{evidence.path.name}: {fault}" for fault in check_form(evidence)]
     print("\n".join(told) if told else "the evidence is what is measured")
     sys.exit(1 if told else 0)
 
