@@ -68,7 +68,7 @@ def run(command: list[str]) -> dict[str, Any]:
     """Runs a command with a terminal as its error output: its times, its memory, what it drew."""
     terminal, end = pty.openpty()
     start = time.perf_counter()
-    pid = os.fork()
+    pid = os.fork()  # what `subprocess` starts begins with the peak of this process's memory
     if pid == 0:
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])

@@ -89,7 +89,8 @@ pub struct Options {
     /// Observations that a store must have learned before its rows count; the gym protocol has
     /// none.
     pub warmup: u64,
-    /// Threads among which the inputs are shared; the outcome does not depend on it.
+    /// Threads among which the inputs are shared, besides one for each gzipped file that is open; the
+    /// outcome does not depend on it.
     pub threads: usize,
     /// Whether to report each worker by itself, too.
     pub by_worker: bool,
