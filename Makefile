@@ -9,8 +9,9 @@ WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml README.md \
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 MINIMUM_RUST := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
-.PHONY: demo test lint rust-test python-test parity minimum-rust bench accuracy choices readme docs \
-	evidence goldens recorded record wheel portable-wheel sdist check-tag clean
+.PHONY: demo test lint rust-test python-test parity minimum-rust bench reading accuracy recorded \
+	choices holdout readme docs evidence verify record goldens wheel portable-wheel sdist check-tag \
+	clean
 .DELETE_ON_ERROR:
 
 ## demo: build, and replay the bundled recording
@@ -45,9 +46,13 @@ minimum-rust:
 	rustup toolchain install $(MINIMUM_RUST) --profile minimal
 	cargo +$(MINIMUM_RUST) build --package forepass
 
-## bench: measure speed and write benchmarks/evidence/speed.json
+## bench: measure speed and write benchmarks/evidence/speed.json and fit_speed.json
 bench: $(VENV)/bench.stamp
 	$(BIN)/python benchmarks/speed.py --write
+
+## reading: replay a million lines and write benchmarks/evidence/reading.json
+reading: $(VENV)/bench.stamp
+	$(BIN)/python benchmarks/reading.py --write
 
 ## accuracy: replay all recordings at hand and write benchmarks/evidence/accuracy.json
 accuracy: $(VENV)/demo.stamp
@@ -61,6 +66,10 @@ recorded: $(VENV)/demo.stamp
 choices: $(VENV)/demo.stamp
 	$(BIN)/python benchmarks/choices.py --write
 
+## holdout: predict loads that were not learned and write benchmarks/evidence/holdout.json
+holdout: $(VENV)/demo.stamp
+	$(BIN)/python benchmarks/holdout.py --write
+
 ## readme: write the tables of README and docs/accuracy.md from the evidence
 readme: $(VENV)/demo.stamp
 	$(BIN)/python benchmarks/readme.py
@@ -71,8 +80,12 @@ docs: readme
 	$(BIN)/python docs/launch_matrix.py --write
 	$(BIN)/python docs/api_reference.py --write
 
-## evidence: measure everything anew, and write the README's tables from it
-evidence: bench accuracy recorded choices readme
+## evidence: measure everything anew that can be, and write the tables of the pages from it
+evidence: bench reading accuracy recorded choices holdout readme
+
+## verify: measure anew what is no timing, and compare it with the evidence as committed
+verify: $(VENV)/demo.stamp
+	$(BIN)/python benchmarks/verify.py
 
 ## record: record a real vLLM on CPU, as in make record SCENARIO=moe SECONDS=60 SEED=0 OUT=recordings
 record: $(RECORD_VENV)/stamp

@@ -4,24 +4,13 @@ Run `make accuracy`, or `python benchmarks/accuracy.py --write` where forepass i
 """
 
 import statistics
-import sys
 from pathlib import Path
 from typing import Any
 
-from evidence_file import provenance, recordings, write
-
 import forepass
+from evidence_file import Body, Evidence, name_of, recordings
 
 FITS = ("auto", "linear", "spline", "spline-periodic")
-COMMAND = "make accuracy"
-
-
-def inputs() -> list[Path]:
-    """All recordings, in the order of their names."""
-    folder = recordings()
-    if folder is None:
-        sys.exit("no recordings at hand: see CONTRIBUTING.md")
-    return sorted([*folder.glob("b300/*.csv.gz"), *folder.glob("cpu/*.jsonl.gz")])
 
 
 def summary(stats: list[dict[str, Any]]) -> dict[str, Any]:
@@ -31,10 +20,10 @@ def summary(stats: list[dict[str, Any]]) -> dict[str, Any]:
     return {f"macro_{key}": statistics.fmean(values) for key, values in known.items() if values}
 
 
-def measure(paths: list[Path]) -> dict[str, Any]:
-    """Replay recordings for each fit, and print the summary."""
+def measure(paths: list[Path]) -> Body:
+    """Replays the recordings for each fit."""
     report = forepass.replay(paths, fits=FITS).to_dict()
-    names = {str(path): f"{path.parent.name}/{path.name}" for path in paths}
+    names = {str(path): name_of(path) for path in paths}
     results = []
     for result in report["results"]:
         per_input = [
@@ -60,16 +49,7 @@ def measure(paths: list[Path]) -> dict[str, Any]:
     return {"warmup": report["warmup"], "results": results}
 
 
-def keep(name: str, command: str, paths: list[Path]) -> None:
-    """Replay recordings, and with --write keep that as evidence."""
-    document = {
-        "schema": "forepass.accuracy.v1",
-        **provenance(command, paths),
-        **measure(paths),
-    }
-    if "--write" in sys.argv[1:]:
-        write(name, document)
-
+ACCURACY = Evidence("accuracy", "make accuracy", recordings, measure)
 
 if __name__ == "__main__":
-    keep("accuracy.json", COMMAND, inputs())
+    ACCURACY.main()

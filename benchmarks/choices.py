@@ -7,16 +7,11 @@ Run `make choices`, or `python benchmarks/choices.py --write` where forepass is 
 """
 
 import statistics
-import sys
 from pathlib import Path
 from typing import Any
 
-from accuracy import inputs
-from evidence_file import provenance, write
-
 import forepass
-
-COMMAND = "make choices"
+from evidence_file import Body, Evidence, name_of, recordings
 
 AUTO: dict[str, Any] = {"kind": "auto"}
 RELATIVE: dict[str, Any] = {"weighting": "relative"}
@@ -65,53 +60,65 @@ def config(estimator: dict[str, Any]) -> forepass.ForwardPassPerfModelConfig:
 
 
 def score(path: Path) -> dict[str, dict[str, Any]]:
-    """Statistics of each variant on one recording: all rows, and mixed ones."""
+    """Errors of each variant on one recording: on all rows, and on mixed ones."""
     fits = [(name, config(estimator)) for name, estimator in VARIANTS.items()]
     report = forepass.replay(path, fits=fits, baselines=False).to_dict()
     return {
         result["fit"]: {
-            "overall": result["overall"],
-            "mixed": result["by_kind"].get("contains_locally_mixed"),
+            "recording": name_of(path),
+            **errors(result["overall"]),
+            "mixed": errors(result["by_kind"].get("contains_locally_mixed", {})),
         }
         for result in report["results"]
     }
 
 
+def errors(stats: dict[str, Any]) -> dict[str, float | None]:
+    """Those statistics by which variants are compared."""
+    return {key: stats.get(key) for key in ("coverage_pct", "mape_pct", "median_ape_pct")}
+
+
 def summary(scores: list[dict[str, Any]]) -> dict[str, Any]:
     """Means over recordings, and the median recording."""
-    overall = [score["overall"] for score in scores]
-    mixed = [s["mixed"] for s in scores if s["mixed"] and s["mixed"]["mape_pct"] is not None]
+    mixed = [score["mixed"] for score in scores if score["mixed"]["mape_pct"] is not None]
+    if not mixed:
+        return {}
     return {
-        "macro_mape_pct": statistics.fmean(s["mape_pct"] for s in overall),
-        "median_of_median_ape_pct": statistics.median(s["median_ape_pct"] for s in overall),
+        "macro_mape_pct": statistics.fmean(s["mape_pct"] for s in scores),
+        "median_of_median_ape_pct": statistics.median(s["median_ape_pct"] for s in scores),
         "mixed_macro_mape_pct": statistics.fmean(s["mape_pct"] for s in mixed),
         "mixed_macro_median_ape_pct": statistics.fmean(s["median_ape_pct"] for s in mixed),
     }
 
 
-def main() -> None:
-    """Score everything, print the table, and with --write keep it as evidence."""
-    paths = [path for path in inputs() if path.parent.name == "b300" and "trtllm" not in path.name]
-    scores = {path.name: score(path) for path in paths}
-    halves = {"compared": paths[::2], "held_out": paths[1::2], "all": paths}
+def vllm_recordings() -> list[Path]:
+    """The recordings of vLLM on production GPUs that are at hand."""
+    paths = (path for path in recordings() if path.parent.name == "b300")
+    return [path for path in paths if "trtllm" not in path.name]
+
+
+def measure(paths: list[Path]) -> Body:
+    """Scores every variant on each recording."""
+    scores = {name_of(path): score(path) for path in paths}
+    names = list(scores)
+    halves = {"compared": names[::2], "held_out": names[1::2], "all": names}
     variants = []
     for name, estimator in VARIANTS.items():
         row = {
-            half: summary([scores[path.name][name] for path in members])
+            half: summary([scores[member][name] for member in members])
             for half, members in halves.items()
         }
-        variants.append({"variant": name, "estimator_config": estimator, **row})
-        figures = [f"{half} {row[half]['macro_mape_pct']:.2f}" for half in halves]
+        cases = [by_variant[name] for by_variant in scores.values()]
+        cases.sort(key=lambda case: -(case["mape_pct"] or 0.0))
+        variants.append(
+            {"variant": name, "estimator_config": estimator, **row, "by_recording": cases}
+        )
+        figures = (f"{half} {row[half].get('macro_mape_pct', 0.0):.2f}" for half in halves)
         print(f"{name:42}", ", ".join(figures))
-    document = {
-        "schema": "forepass.choices.v1",
-        **provenance(COMMAND, paths),
-        "halves": {half: [path.name for path in members] for half, members in halves.items()},
-        "variants": variants,
-    }
-    if "--write" in sys.argv[1:]:
-        write("choices.json", document)
+    return {"halves": halves, "variants": variants}
 
+
+CHOICES = Evidence("choices", "make choices", vllm_recordings, measure)
 
 if __name__ == "__main__":
-    main()
+    CHOICES.main()

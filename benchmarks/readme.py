@@ -15,7 +15,13 @@ def table(header: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def accuracy(evidence: dict[str, Any]) -> str:
+def evidence(name: str) -> dict[str, Any]:
+    """An evidence file as it is kept."""
+    document: dict[str, Any] = json.loads((EVIDENCE / f"{name}.json").read_text(encoding="utf-8"))
+    return document
+
+
+def accuracy() -> str:
     """Each fit and baseline, over all recordings and by group."""
 
     def pair(macro: dict[str, float]) -> str:
@@ -32,25 +38,47 @@ def accuracy(evidence: dict[str, Any]) -> str:
             pair(result["macro_by_group"]["b300"]),
             pair(result["macro_by_group"]["cpu"]),
         ]
-        for result in evidence["results"]
+        for result in evidence("accuracy")["results"]
     ]
     return table(header, rows)
 
 
-def speed(evidence: dict[str, Any]) -> str:
+def holdout() -> str:
+    """Each fit where it has learned, at the edge of that and beyond, by what was held out."""
+    fits = ("auto", "linear", "spline", "spline-periodic")
+    regions = {"batch": "the largest batches", "context": "the longest contexts"}
+    summaries = {
+        (result["fit"], result["region"]): result["summary"]
+        for result in evidence("holdout")["results"]
+    }
+    zones = ("inside", "edge", "beyond")
+    rows = [
+        [
+            f"`{fit}`",
+            regions[region],
+            *(f"{summaries[fit, region][zone]['macro_median_ape_pct']:.1f} %" for zone in zones),
+        ]
+        for region in regions
+        for fit in fits
+    ]
+    header = ["fit", "not learned", "inside", "up to a third beyond", "farther"]
+    return table(header, rows)
+
+
+def speed() -> str:
     """What was measured against what."""
-    results = evidence["results"]
+    results = evidence("speed")["results"]
     updates = results["recursive_update_against_batch_refit"]["results"]
-    spline = results["fits_against_linear"]
     python = results["python_predict_and_observe_against_peer"]
     batch = results["predict_batch_row_against_peer_call"]
     replay = results["replay_against_python_loop"]
     launch = results["launch_against_parsing_its_json"]["results"][0]
+    fits = evidence("fit_speed")["results"]
+    reading = max(evidence("reading")["results"], key=lambda result: int(result["lines"]))
     few, many = (update["batch_over_recursive"] for update in updates)
     kept = " and ".join(f"{update['retained']:,}" for update in updates)
-    rows_per_s = f"{replay['rows_per_s'] / 1000:.0f} thousand rows a second"
     adaptive, periodic, auto = (
-        spline[f"median_{fit}_over_linear"] for fit in ("spline", "spline_periodic", "auto")
+        fits[f"median_{fit}_over_linear"] for fit in ("spline", "spline_periodic", "auto")
     )
     ratios = {
         f"recursive update against a batch refit in the same arithmetic, {kept} rows kept": (
@@ -61,14 +89,20 @@ def speed(evidence: dict[str, Any]) -> str:
         ),
         "a row of `predict_batch` against that peer's call": f"{batch['ratio']:.0f}x faster",
         "a gzipped JSON-lines replay against the same in a Python loop over this model": (
-            f"{replay['median_ratio']:.1f}x faster ({rows_per_s})"
+            f"{replay['median_ratio']:.1f}x faster"
+        ),
+        f"`forepass replay` of {reading['lines']:,} gzipped lines against msgspec in Python only "
+        "decoding them": (
+            f"{reading['median_ratio']:.1f}x the speed "
+            f"({reading['replay']['rows_per_s'] / 1000:.0f} thousand rows a second, "
+            f"{reading['replay']['peak_mib']:.0f} MiB)"
         ),
         "a row of the spline, searched adaptively and periodically, against the line": (
             f"{adaptive:.1f}x, {periodic:.1f}x the time (median over recordings)"
         ),
         "a row of `auto` against the line": f"{auto:.1f}x the time (median over recordings)",
         "a knot search against refitting every candidate": (
-            f"{spline['search']['ratio']:.0f}x faster"
+            f"{fits['search']['ratio']:.0f}x faster"
         ),
         "a launch from its JSON text to its resolved form, against parsing the text": (
             f"{launch['resolve_over_parse']:.1f}x the time ({launch['resolve_us']:.0f} us)"
@@ -80,23 +114,22 @@ def speed(evidence: dict[str, Any]) -> str:
 
 def filled_in(text: str) -> str:
     """The README with its tables as the evidence has them."""
-    for name, write in (("accuracy", accuracy), ("speed", speed)):
+    for name, write in (("accuracy", accuracy), ("holdout", holdout), ("speed", speed)):
         start = f"<!-- {name}: written by benchmarks/readme.py -->\n"
         end = f"<!-- end of {name} -->"
         before, _, rest = text.partition(start)
         _, _, after = rest.partition(end)
-        evidence = json.loads((EVIDENCE / f"{name}.json").read_text())
-        text = f"{before}{start}{write(evidence)}\n{end}{after}"
+        text = f"{before}{start}{write()}\n{end}{after}"
     return text
 
 
 def main() -> None:
     """Write the tables, or with --check only compare them."""
-    text = README.read_text()
+    text = README.read_text(encoding="utf-8")
     current = filled_in(text)
     if "--check" in sys.argv[1:]:
         sys.exit(0 if text == current else "README.md is not what the evidence says: make readme")
-    README.write_text(current)
+    README.write_text(current, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,10 +3,18 @@
 Run `make recorded`, or `python benchmarks/recorded.py --write` where forepass is installed.
 """
 
-from accuracy import keep
-from evidence_file import ROOT
+from pathlib import Path
 
-RECORDINGS = ROOT / "benchmarks" / "recordings"
+from accuracy import measure
+from evidence_file import ROOT, Evidence
+
+
+def inputs() -> list[Path]:
+    """The recordings of this checkout, in the order of their names."""
+    return sorted((ROOT / "benchmarks" / "recordings").glob("*.jsonl.gz"))
+
+
+RECORDED = Evidence("recorded", "make recorded", inputs, measure)
 
 if __name__ == "__main__":
-    keep("recorded.json", "make recorded", sorted(RECORDINGS.glob("*.jsonl.gz")))
+    RECORDED.main()

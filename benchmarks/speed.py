@@ -7,7 +7,6 @@ import gzip
 import json
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -15,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from evidence_file import ROOT, provenance, recordings, write
 
 import forepass
+from evidence_file import ROOT, SAMPLE, Body, Evidence, fit_config, recordings
 
 ROUNDS = 15
-COMMAND = "make bench"
 
 
 def steps() -> list[dict[str, Any]]:
@@ -56,11 +54,10 @@ def rust_benchmark(name: str, *arguments: str) -> dict[str, Any]:
     return document
 
 
-def fit_updates() -> dict[str, Any]:
+def fit_updates(traces: list[Path]) -> Body:
     """(e) Spline and adaptive fit against the line over all recordings, and a knot search."""
-    folder = recordings()
-    traces = [] if folder is None else sorted(folder.glob("*/*.gz"))
     document = rust_benchmark("spline", *map(str, traces))
+    document["traces"].sort(key=lambda trace: -trace["auto_over_linear"])
     for fit in ("spline", "spline_periodic", "auto"):
         ratios = [trace[f"{fit}_over_linear"] for trace in document["traces"]]
         if ratios:
@@ -147,29 +144,33 @@ def whole_replay(rows: int = 200_000) -> dict[str, Any]:
     return {"rows": rows, "rows_per_s": 1e6 / statistics.median(rust), **ratio(python, rust)}
 
 
-def main() -> None:
-    """Measure, print, and with --write keep as evidence."""
+def measure(_: list[Path]) -> Body:
+    """What can be measured without recordings."""
     records = steps()
     calls, peer_us = python_calls(records)
-    document = {
-        "schema": "forepass.speed.v1",
-        **provenance(COMMAND, [Path(forepass.sample_path())]),
-        "results": {
-            "recursive_update_against_batch_refit": rust_benchmark("recursive"),
-            "fits_against_linear": fit_updates(),
-            "launch_against_parsing_its_json": rust_benchmark("launch"),
-            "python_predict_and_observe_against_peer": {
-                "peer": "aiconfigurator 0.12.0 RustForwardPassPerfModel.from_regression({})",
-                **calls,
-            },
-            "predict_batch_row_against_peer_call": batch_rows(records, peer_us),
-            "replay_against_python_loop": whole_replay(),
+    results = {
+        "recursive_update_against_batch_refit": rust_benchmark("recursive"),
+        "launch_against_parsing_its_json": rust_benchmark("launch"),
+        "python_predict_and_observe_against_peer": {
+            "peer": "aiconfigurator 0.12.0 RustForwardPassPerfModel.from_regression({})",
+            **calls,
         },
+        "predict_batch_row_against_peer_call": batch_rows(records, peer_us),
+        "replay_against_python_loop": whole_replay(),
     }
-    print(json.dumps(document["results"], indent=1))
-    if "--write" in sys.argv[1:]:
-        write("speed.json", document)
+    return {"configs": {"linear": fit_config("linear")}, "results": results}
 
+
+def measure_fits(traces: list[Path]) -> Body:
+    """What rows cost on each recording, dearest first."""
+    fits = ("linear", "spline", "spline-periodic", "auto")
+    configs = {fit: fit_config(fit) for fit in fits}
+    return {"configs": configs, "results": fit_updates(traces)}
+
+
+SPEED = Evidence("speed", "make bench", lambda: [SAMPLE], measure)
+FIT_SPEED = Evidence("fit_speed", "make bench", recordings, measure_fits)
 
 if __name__ == "__main__":
-    main()
+    SPEED.main()
+    FIT_SPEED.main()

@@ -7,8 +7,8 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
-from recorder.trace import Trace
 
+from recorder.trace import Trace
 from steps import ROOT
 
 RECORDINGS = sorted((ROOT / "benchmarks" / "recordings").glob("*.jsonl.gz"))

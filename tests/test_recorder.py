@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import forepass
 import record_vllm_cpu
 from recorder import process, subscription
 from recorder.process import EngineProcess, refuse_busy
 from recorder.scenarios import SCENARIOS
 from recorder.trace import RecordingError, Trace
-
-import forepass
 from steps import ROOT, Record, decode_step
 
 SCRIPT = ROOT / "benchmarks" / "record_vllm_cpu.py"

@@ -3,6 +3,7 @@
 import statistics
 
 import pytest
+
 from recorder.load import SPANS, Load, LogNormal
 from recorder.scenarios import SCENARIOS
 

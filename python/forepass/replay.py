@@ -56,7 +56,7 @@ def replay(
     | `paths` | the bundled recording | traces: files, directories, patterns, catalogues |
     | `fits` | "linear", "auto" | names, or pairs of a name and a configuration |
     | `warmup` | 64 | observations that a store must have learned before its rows count |
-    | `threads` | one a CPU | among which inputs are shared; the outcome does not depend on it |
+    | `threads` | one a CPU | share the inputs, beside one that inflates each; the same outcome |
     | `by_worker` | False | whether to report each worker by itself, too |
     | `strict` | False | whether a bad line is an error instead of being skipped and counted |
     | `trace_format` | detected | one of `forepass.TRACE_FORMATS` |

@@ -198,7 +198,12 @@ pub(crate) fn from_json<'de, T: serde::Deserialize<'de>>(
     fault: impl Fn(String, String) -> Error,
 ) -> Result<T> {
     // The plain deserializer is several times faster; the path is worked out only for a fault.
-    match serde_json::from_slice(text) {
+    // Text that is known to be UTF-8 is not checked again string by string.
+    let plain = match std::str::from_utf8(text) {
+        Ok(text) => serde_json::from_str(text),
+        Err(_) => serde_json::from_slice(text),
+    };
+    match plain {
         Ok(value) => Ok(value),
         Err(plain) => {
             let mut reader = serde_json::Deserializer::from_slice(text);

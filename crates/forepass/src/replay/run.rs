@@ -89,7 +89,8 @@ pub struct Options {
     /// Observations that a store must have learned before its rows count; the gym protocol has
     /// none.
     pub warmup: u64,
-    /// Threads among which the inputs are shared; the outcome does not depend on it.
+    /// Threads among which the inputs are shared, besides one for each gzipped file that is open; the
+    /// outcome does not depend on it.
     pub threads: usize,
     /// Whether to report each worker by itself, too.
     pub by_worker: bool,
@@ -192,53 +193,53 @@ fn fit_result(
     runs: &[InputOutcome],
     options: &Options,
 ) -> FitResult {
-    let mut overall = Tally::default();
-    let mut kinds: BTreeMap<&'static str, Tally> = BTreeMap::new();
-    let mut inputs: BTreeMap<String, Tally> = BTreeMap::new();
-    let mut workers: BTreeMap<String, BTreeMap<String, Tally>> = BTreeMap::new();
-    let mut suffixes: BTreeMap<String, Tally> = BTreeMap::new();
+    let mut overall: Vec<&Tally> = Vec::new();
+    let mut kinds: BTreeMap<&'static str, Vec<&Tally>> = BTreeMap::new();
+    let mut inputs: BTreeMap<String, Vec<&Tally>> = BTreeMap::new();
+    let mut workers: BTreeMap<String, BTreeMap<String, Vec<&Tally>>> = BTreeMap::new();
     let mut spent = Duration::ZERO;
     for run in runs {
         spent += run.spent[index];
         let input = inputs.entry(run.report.path.clone()).or_default();
         let by_worker = workers.entry(run.report.path.clone()).or_default();
-        let suffix = suffixes.entry(run.report.path.clone()).or_default();
         for (worker_id, scopes) in &run.tallies {
             for (kind, tally) in scopes.iter().flat_map(|tallies| &tallies[index]) {
-                overall.extend(tally);
-                kinds.entry(kind.name()).or_default().extend(tally);
-                input.extend(tally);
-                by_worker.entry(worker_id.clone()).or_default().extend(tally);
-                if options.protocol == Protocol::Gym {
-                    suffix.extend(&tally.suffix());
-                }
+                overall.push(tally);
+                kinds.entry(kind.name()).or_default().push(tally);
+                input.push(tally);
+                by_worker.entry(worker_id.clone()).or_default().push(tally);
             }
         }
     }
-    let by_input: BTreeMap<String, Stats> =
-        inputs.iter().map(|(path, tally)| (path.clone(), tally.stats())).collect();
-    let overall = overall.stats();
+    let by_input = stats_of(&inputs);
+    let overall = Tally::stats(&overall);
     FitResult {
         fit: contender.name().to_owned(),
         config: contender.config(),
-        by_kind: kinds.iter().map(|(kind, tally)| (*kind, tally.stats())).collect(),
-        gym: (options.protocol == Protocol::Gym).then(|| gym_score(&by_input, &suffixes)),
+        by_kind: stats_of(&kinds),
+        gym: (options.protocol == Protocol::Gym).then(|| gym_score(&by_input, &inputs)),
         by_input,
         by_worker: options.by_worker.then(|| {
-            let stats = |tallies: &BTreeMap<String, Tally>| {
-                tallies.iter().map(|(worker, tally)| (worker.clone(), tally.stats())).collect()
-            };
-            workers.iter().map(|(path, tallies)| (path.clone(), stats(tallies))).collect()
+            workers.iter().map(|(path, tallies)| (path.clone(), stats_of(tallies))).collect()
         }),
         cpu_us_per_row: (overall.rows > 0).then(|| spent.as_secs_f64() * 1e6 / overall.rows as f64),
         overall,
     }
 }
 
+/// The statistics of each group of tallies.
+fn stats_of<K: Clone + Ord>(groups: &BTreeMap<K, Vec<&Tally>>) -> BTreeMap<K, Stats> {
+    groups.iter().map(|(key, tallies)| (key.clone(), Tally::stats(tallies))).collect()
+}
+
 /// Puts the cases together, each with the same weight.
-fn gym_score(full: &BTreeMap<String, Stats>, suffixes: &BTreeMap<String, Tally>) -> GymScore {
+fn gym_score(full: &BTreeMap<String, Stats>, inputs: &BTreeMap<String, Vec<&Tally>>) -> GymScore {
+    let suffix_stats = |tallies: &[&Tally]| {
+        let suffixes: Vec<Tally> = tallies.iter().map(|tally| tally.suffix()).collect();
+        Tally::stats(&suffixes.iter().collect::<Vec<_>>())
+    };
     let suffix_by_input: BTreeMap<String, Stats> =
-        suffixes.iter().map(|(path, tally)| (path.clone(), tally.stats())).collect();
+        inputs.iter().map(|(path, tallies)| (path.clone(), suffix_stats(tallies))).collect();
     let mean = |values: Vec<f64>| {
         (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
     };

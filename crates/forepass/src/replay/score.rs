@@ -61,19 +61,6 @@ impl Tally {
         }
     }
 
-    /// Takes in all rows of another tally, after its own.
-    pub(super) fn extend(&mut self, other: &Self) {
-        self.rows += other.rows;
-        self.relative_errors.extend_from_slice(&other.relative_errors);
-        if let Some(others) = &other.intervals {
-            for (tally, other) in self.intervals.get_or_insert_default().iter_mut().zip(others) {
-                tally.rows += other.rows;
-                tally.covered += other.covered;
-                tally.width += other.width;
-            }
-        }
-    }
-
     /// The last 30 % of the eligible rows.
     pub(super) fn suffix(&self) -> Self {
         let start = self.relative_errors.len() * 7 / 10;
@@ -81,17 +68,19 @@ impl Tally {
         Self { rows: relative_errors.len() as u64, relative_errors, intervals: None }
     }
 
-    /// The statistics of the rows taken in.
-    pub(super) fn stats(&self) -> Stats {
-        let eligible = self.relative_errors.len() as u64;
-        let answered = || self.relative_errors.iter().filter(|error| !error.is_nan());
-        let mut sizes: Vec<f64> = answered().map(|error| error.abs()).collect();
-        let count = sizes.len();
+    /// The statistics of the rows of some tallies, one after the other, without copies of them.
+    pub(super) fn stats(tallies: &[&Self]) -> Stats {
+        let errors = || tallies.iter().flat_map(|tally| &tally.relative_errors);
+        let answered = || errors().filter(|error| !error.is_nan());
+        let eligible = errors().count() as u64;
+        let mut sizes: Vec<f64> = Vec::with_capacity(answered().count());
+        sizes.extend(answered().map(|error| error.abs()));
         sizes.sort_unstable_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
+        let count = sizes.len();
         let pct = |sum: f64| (count > 0).then(|| 100.0 * sum / count as f64);
         let quantile = |share: f64| interpolated_quantile(&sizes, share).map(|size| 100.0 * size);
         Stats {
-            rows: self.rows,
+            rows: tallies.iter().map(|tally| tally.rows).sum(),
             eligible,
             answered: count as u64,
             coverage_pct: (eligible > 0).then(|| 100.0 * count as f64 / eligible as f64),
@@ -100,12 +89,25 @@ impl Tally {
             p90_ape_pct: quantile(0.9),
             p99_ape_pct: quantile(0.99),
             bias_pct: pct(answered().sum()),
-            intervals: self.intervals.map(|tallies| {
-                let stats = tallies.iter().map(IntervalTally::stats);
-                INTERVALS.iter().map(|&(name, _)| name).zip(stats).collect()
-            }),
+            intervals: interval_stats(tallies),
         }
     }
+}
+
+/// How intervals did over all tallies that know some.
+fn interval_stats(tallies: &[&Tally]) -> Option<BTreeMap<&'static str, IntervalStats>> {
+    let mut known = tallies.iter().filter_map(|tally| tally.intervals).peekable();
+    known.peek()?;
+    let mut sums = [IntervalTally::default(); INTERVALS.len()];
+    for intervals in known {
+        for (sum, tally) in sums.iter_mut().zip(intervals) {
+            sum.rows += tally.rows;
+            sum.covered += tally.covered;
+            sum.width += tally.width;
+        }
+    }
+    let stats = sums.iter().map(IntervalTally::stats);
+    Some(INTERVALS.iter().map(|&(name, _)| name).zip(stats).collect())
 }
 
 impl IntervalTally {
@@ -171,7 +173,7 @@ mod tests {
         tally.add(10.0, Some(13.0), None, true);
         tally.add(10.0, None, None, true);
         tally.add(10.0, Some(99.0), None, false);
-        let stats = tally.stats();
+        let stats = Tally::stats(&[&tally]);
         assert_eq!((stats.rows, stats.eligible, stats.answered), (5, 4, 3));
         assert_eq!(stats.coverage_pct, Some(75.0));
         let close = |actual: Option<f64>, expected: f64| (actual.unwrap() - expected).abs() < 1e-12;
@@ -191,11 +193,9 @@ mod tests {
         // Not answered, and not eligible.
         tally.add(10.0, None, Some(&[None; 3]), true);
         tally.add(10.0, Some(10.0), Some(&[Some([0.0, 90.0]); 3]), false);
-        let mut both = Tally::default();
-        both.extend(&tally);
-        both.extend(&tally);
-        for (tally, rows) in [(&tally, 2), (&both, 4)] {
-            let intervals = tally.stats().intervals.unwrap();
+        let none = Tally::default();
+        for (tallies, rows) in [(&[&tally][..], 2), (&[&tally, &none, &tally], 4)] {
+            let intervals = Tally::stats(tallies).intervals.unwrap();
             assert_eq!(intervals.keys().copied().collect::<Vec<_>>(), ["0.8", "0.9", "0.95"]);
             let narrow = intervals["0.8"];
             assert_eq!((narrow.rows, narrow.covered_pct), (rows, Some(50.0)));
@@ -215,15 +215,15 @@ mod tests {
         tally.add(10.0, Some(11.0), None, true);
         tally.add(10.0, None, None, true);
         tally.add(10.0, Some(7.0), None, true);
-        let stats = tally.suffix().stats();
+        let stats = Tally::stats(&[&tally.suffix()]);
         assert_eq!((stats.rows, stats.eligible, stats.answered), (3, 3, 2));
         assert!((stats.mape_pct.unwrap() - 20.0).abs() < 1e-12);
-        assert_eq!(Tally::default().suffix().stats().rows, 0);
+        assert_eq!(Tally::stats(&[&Tally::default().suffix()]).rows, 0);
     }
 
     #[test]
     fn no_rows_have_no_accuracy() {
-        let stats = Tally::default().stats();
+        let stats = Tally::stats(&[]);
         assert_eq!((stats.coverage_pct, stats.mape_pct, stats.bias_pct), (None, None, None));
     }
 }

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::GzDecoder;
 
+use super::ahead::Ahead;
+
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// Bytes taken from the file, or decompressed, at a time; more of them make no difference.
-const CHUNK: usize = 64 << 10;
+pub(super) const CHUNK: usize = 64 << 10;
 
 /// Bytes of the fixed part of a gzip header.
 const GZIP_HEADER: usize = 10;
@@ -31,10 +33,7 @@ impl Bytes {
         let mut input = Unread::new(BufReader::with_capacity(CHUNK, counting));
         let gzip = input.peek(GZIP_MAGIC.len())?.starts_with(&GZIP_MAGIC);
         let text: Box<dyn BufRead + Send> = if gzip {
-            Box::new(BufReader::with_capacity(
-                CHUNK,
-                Members { state: State::Between(input, true) },
-            ))
+            Box::new(Ahead::new(Members { state: State::Between(input, true) })?)
         } else {
             Box::new(input)
         };
@@ -129,7 +128,7 @@ impl<R: BufRead> Unread<R> {
 }
 
 /// Reads what a reader has in its buffer, as far as there is room.
-fn read_buffered(reader: &mut impl BufRead, buffer: &mut [u8]) -> io::Result<usize> {
+pub(super) fn read_buffered(reader: &mut impl BufRead, buffer: &mut [u8]) -> io::Result<usize> {
     let available = reader.fill_buf()?;
     let count = available.len().min(buffer.len());
     buffer[..count].copy_from_slice(&available[..count]);

@@ -2,6 +2,7 @@
 
 use crate::metrics::ForwardPassMetrics;
 
+mod ahead;
 mod benchmark;
 mod bytes;
 mod catalogue;
