@@ -1,22 +1,15 @@
 """Writes the tables of docs/accuracy.md from the evidence."""
 
-import json
 from pathlib import Path
 from typing import Any
 
-from evidence_file import EVIDENCE, ROOT
-from readme import table
+import page_tables
+from evidence_file import ROOT
+from page_tables import evidence, table
 
 PAGE = ROOT / "docs" / "accuracy.md"
 KINDS = ("pure_decode", "pure_prefill", "contains_locally_mixed")
 HALVES = ("compared", "held_out", "all")
-
-
-def evidence(name: str) -> dict[str, Any]:
-    """An evidence file; empty where it has not been measured."""
-    path = EVIDENCE / f"{name}.json"
-    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    return document
 
 
 def pct(value: float | None) -> str:
@@ -107,8 +100,6 @@ def choices(document: dict[str, Any]) -> str:
 
 def holdout(document: dict[str, Any]) -> str:
     """Each fit where it has learned, at the edge of that and beyond it."""
-    if not document:
-        return "Not measured yet."
     header = ["fit", "held out", "where", "recordings", "coverage", "median", "worst median"]
     rows = [
         [
@@ -143,22 +134,18 @@ def filled_in(text: str) -> str:
         "fits": fits(accuracy),
         "kinds": kinds(accuracy),
         "recordings": recordings(accuracy),
+        "recorded": recordings(evidence("recorded")),
         "intervals": intervals(accuracy),
         "halves": halves(chosen),
         "choices": choices(chosen),
         "holdout": holdout(evidence("holdout")),
     }
-    for name, written in tables.items():
-        start, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
-        before, _, rest = text.partition(start)
-        _, _, after = rest.partition(end)
-        text = f"{before}{start}{written}\n{end}{after}"
-    return text
+    return page_tables.filled_in(text, tables)
 
 
 def main() -> None:
     """Write the tables."""
-    PAGE.write_text(filled_in(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    page_tables.write(PAGE, filled_in(PAGE.read_text(encoding="utf-8")))
 
 
 if __name__ == "__main__":

@@ -1,24 +1,12 @@
 """Writes the README's tables from the evidence; `--check` says whether they are current."""
 
-import json
 import sys
-from typing import Any
 
-from evidence_file import EVIDENCE, ROOT
+import page_tables
+from evidence_file import ROOT
+from page_tables import evidence, table
 
 README = ROOT / "README.md"
-
-
-def table(header: list[str], rows: list[list[str]]) -> str:
-    """A table in Markdown."""
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def evidence(name: str) -> dict[str, Any]:
-    """An evidence file as it is kept."""
-    document: dict[str, Any] = json.loads((EVIDENCE / f"{name}.json").read_text(encoding="utf-8"))
-    return document
 
 
 def accuracy() -> str:
@@ -114,13 +102,9 @@ def speed() -> str:
 
 def filled_in(text: str) -> str:
     """The README with its tables as the evidence has them."""
-    for name, write in (("accuracy", accuracy), ("holdout", holdout), ("speed", speed)):
-        start = f"<!-- {name}: written by benchmarks/readme.py -->\n"
-        end = f"<!-- end of {name} -->"
-        before, _, rest = text.partition(start)
-        _, _, after = rest.partition(end)
-        text = f"{before}{start}{write()}\n{end}{after}"
-    return text
+    return page_tables.filled_in(
+        text, {"accuracy": accuracy(), "holdout": holdout(), "speed": speed()}
+    )
 
 
 def main() -> None:
@@ -129,7 +113,7 @@ def main() -> None:
     current = filled_in(text)
     if "--check" in sys.argv[1:]:
         sys.exit(0 if text == current else "README.md is not what the evidence says: make readme")
-    README.write_text(current, encoding="utf-8")
+    page_tables.write(README, current)
 
 
 if __name__ == "__main__":

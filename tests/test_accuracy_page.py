@@ -5,23 +5,20 @@ import re
 import accuracy_page
 
 TEXT = accuracy_page.PAGE.read_text(encoding="utf-8")
-TABLES = ("fits", "kinds", "recordings", "intervals", "halves", "choices", "holdout")
+TABLES = [
+    "fits", "kinds", "recordings", "recorded", "intervals", "holdout", "halves", "choices",
+]  # fmt: skip
 
 
 def test_the_page_says_what_was_measured() -> None:
     assert accuracy_page.filled_in(TEXT) == TEXT, "run `make docs`"
-    assert re.findall(r"<!-- (\w+): begin -->", TEXT) == [
-        "fits", "kinds", "recordings", "intervals", "holdout", "halves", "choices",
-    ]  # fmt: skip
+    assert re.findall(r"<!-- (\w+): begin -->", TEXT) == TABLES
 
 
 def test_a_changed_number_is_noticed_in_every_table() -> None:
     for name in TABLES:
         start = TEXT.index(f"<!-- {name}: begin -->")
         at = next(i for i in range(start, len(TEXT)) if TEXT[i].isdigit())
-        if at > TEXT.index(f"<!-- {name}: end -->"):
-            assert TEXT[start:].splitlines()[1] == "Not measured yet."
-            continue
         changed = TEXT[:at] + str((int(TEXT[at]) + 1) % 10) + TEXT[at + 1 :]
         assert accuracy_page.filled_in(changed) == TEXT, name
 
