@@ -112,7 +112,8 @@ def _stats_by_name(document: Mapping[str, Any]) -> dict[str, Stats]:
 class ReplayResult:
     """The outcome of a replay; as text, it is a table.
 
-    All but `cpu_us_per_row` depends on the inputs and options alone.
+    All but `cpu_us_per_row` depends on the inputs and options alone. `timeline` is the course of
+    the replay, where it was asked for: what `forepass.report` draws.
     """
 
     schema: str
@@ -121,6 +122,7 @@ class ReplayResult:
     protocol: str | None = None
     inputs: tuple[ReplayInput, ...]
     results: tuple[FitResult, ...]
+    timeline: Mapping[str, Any] | None = None
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
@@ -172,8 +174,9 @@ class ReplayResult:
                 if result[optional] is None:
                     del result[optional]
         document = {**asdict(self), "inputs": inputs, "results": results}
-        if self.protocol is None:
-            del document["protocol"]
+        for optional in ("protocol", "timeline"):
+            if document[optional] is None:
+                del document[optional]
         return document
 
     def to_json(self) -> str:
