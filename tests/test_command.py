@@ -119,7 +119,7 @@ def test_inspect_tells_what_is_in_a_trace(command: Command, trace: Trace) -> Non
         ["replay", "--warmup", "many"],
         ["replay", "--threads", "0"],
         ["replay", "--by", "moon"],
-        ["replay", "--html", "page.html"],
+        ["replay", "--html", "-"],
         ["replay", "--predictions", "-"],
         ["inspect"],
         ["watch"],
@@ -332,7 +332,7 @@ def test_without_its_extra_it_says_what_to_install() -> None:
 def test_the_package_needs_numpy_alone() -> None:
     code = (
         "import sys, forepass; forepass.replay()\n"
-        "extra = {'typer', 'rich', 'yaml', 'polars', 'plotly', 'msgspec', 'scipy'}\n"
+        "extra = {'typer', 'rich', 'yaml', 'polars', 'plotly', 'matplotlib', 'msgspec'}\n"
         "sys.exit(str(extra & set(sys.modules)) if extra & set(sys.modules) else 0)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

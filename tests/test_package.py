@@ -42,7 +42,8 @@ def test_the_examples_run() -> None:
 
 
 def test_what_must_ship_is_there() -> None:
-    for name in ("py.typed", "_core.pyi", "data/README.md", "data/sample.jsonl.gz"):
+    data = ("README.md", "sample.jsonl.gz", "report.css", "report.js", "report_figures.js")
+    for name in ("py.typed", "_core.pyi", *(f"data/{name}" for name in data)):
         assert (PACKAGE / name).is_file(), name
     lines = gzip.decompress(fp.sample_path().read_bytes()).splitlines()
     assert len(lines) == 3300

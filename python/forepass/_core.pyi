@@ -171,6 +171,7 @@ def replay(
     threads: int,
     by_worker: bool,
     predictions: bool,
+    timeline: bool,
     progress: Progress,
 ) -> tuple[str, bytes]:
     """Replay traces; the report as JSON, and the predictions as CSV where asked for.

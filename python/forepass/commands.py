@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 
 import forepass
+from forepass import report
 from forepass._core import BASELINES, PROTOCOLS
 from forepass.config import FITS, REPLAYED_FITS
 from forepass.errors import ConfigError
@@ -137,6 +138,18 @@ def replay_command(
             callback=_file_alone,
         ),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.html",
+            help="Write a report as one page that needs nothing else.",
+            callback=_file_alone,
+        ),
+    ] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the figures as SVG.", callback=_file_alone),
+    ] = None,
     strict: Strict = False,
     trace_format: Format = None,
     join_ranks: JoinRanks = None,
@@ -167,7 +180,13 @@ def replay_command(
             note(f"no trace is given: replaying the bundled recording {forepass.sample_path()}")
         configs = [_named_config(given) for given in config or []]
         kept = trace_files(traces or [str(forepass.sample_path())])
-        refuse_outputs([*kept, *(str(path) for _, path in configs)], json_file, predictions)
+        kept += [str(path) for _, path in configs]
+        refuse_outputs(kept, json_file, {"--predictions": predictions, "--html": html})
+        if html is not None:
+            report.require("plotly", "--html")
+        if figures is not None:
+            report.require("matplotlib", "--figures")
+            report.figures_directory(figures)
         contenders = _contenders(fit or REPLAYED_FITS, configs)
         with _progress_bar() as progress:
             result = forepass.replay(
@@ -181,10 +200,16 @@ def replay_command(
                 join_ranks=join_ranks,
                 protocol=protocol,
                 predictions=predictions,
+                timeline=html is not None or figures is not None,
                 baselines=baselines,
                 progress=progress,
             )
         write_json(json_file, result.to_json())
+        if html is not None:
+            note(f"the report is {report.write_page(result, html)}")
+        if figures is not None:
+            written = report.write_figures(result, figures)
+            note(f"{len(written)} figures are in {figures}")
         for source in result.inputs:
             tell_faults(source.warnings, source.faults)
         if json_file != Path("-"):

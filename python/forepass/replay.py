@@ -46,6 +46,7 @@ def replay(
     join_ranks: int | None = None,
     protocol: str = "online",
     predictions: StrPath | None = None,
+    timeline: bool = False,
     baselines: bool = True,
     progress: ProgressCallback | None = None,
 ) -> ReplayResult:
@@ -63,6 +64,7 @@ def replay(
     | `join_ranks` | not | of how many ranks on lines of their own to join an iteration |
     | `protocol` | "online" | "gym" scores all rows by time, and their last 30 % apart |
     | `predictions` | nowhere | file for each single prediction, as CSV |
+    | `timeline` | False | whether to tell the course of the replay, which a report shows |
     | `baselines` | True | whether forecasts that know nothing of load compete |
     | `progress` | nobody | what is called while the replay runs |
 
@@ -93,6 +95,7 @@ def replay(
                 threads=threads,
                 by_worker=bool(by_worker),
                 predictions=target is not None,
+                timeline=bool(timeline),
                 progress=handle,
             )
 

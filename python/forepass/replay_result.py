@@ -116,7 +116,8 @@ class ReplayResult:
     """The outcome of a replay; as text, it is a table.
 
     `results` are in the order of the fits, then the baselines; `warmup` counts observations of a
-    store. All but `cpu_us_per_row` depends on the inputs and options alone.
+    store. All but `cpu_us_per_row` depends on the inputs and options alone. `timeline`
+    is the course of the replay, where it was asked for: what `forepass.report` draws.
     """
 
     schema: str
@@ -125,6 +126,7 @@ class ReplayResult:
     protocol: str | None = None
     inputs: tuple[ReplayInput, ...]
     results: tuple[FitResult, ...]
+    timeline: Mapping[str, Any] | None = None
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
@@ -176,8 +178,9 @@ class ReplayResult:
                 if result[optional] is None:
                     del result[optional]
         document = {**asdict(self), "inputs": inputs, "results": results}
-        if self.protocol is None:
-            del document["protocol"]
+        for optional in ("protocol", "timeline"):
+            if document[optional] is None:
+                del document[optional]
         return document
 
     def to_json(self) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import combinations
 from pathlib import Path
 
 import typer
@@ -38,14 +39,20 @@ def orderly_end() -> Iterator[None]:
         raise typer.Exit(BAD_INPUT) from error
 
 
-def refuse_outputs(kept: Sequence[str], json_file: Path | None, csv: Path | None = None) -> None:
+def refuse_outputs(
+    kept: Sequence[str],
+    json_file: Path | None,
+    others: Mapping[str, Path | None] | None = None,
+) -> None:
     """Finds outputs that cannot or must not be written before anything is read."""
     json_file = None if json_file == Path("-") else json_file
-    for target in (json_file, csv):
-        if target is not None:
-            output_target(target, kept)
-    if json_file is not None and csv is not None and same_file(json_file, csv):
-        raise unwritable(csv, "--json and --predictions name the same file")
+    given = {"--json": json_file, **(others or {})}
+    targets = {option: path for option, path in given.items() if path is not None}
+    for target in targets.values():
+        output_target(target, kept)
+    for (one, path), (other, target) in combinations(targets.items(), 2):
+        if same_file(path, target):
+            raise unwritable(target, f"{one} and {other} name the same file")
 
 
 def write_json(target: Path | None, text: str) -> None:

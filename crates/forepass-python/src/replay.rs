@@ -70,7 +70,8 @@ pub(crate) struct Reading {
 /// Replay traces; the report as JSON, and the predictions as CSV where asked for.
 #[pyfunction]
 #[pyo3(signature = (
-    sources, contenders, reading, *, protocol, warmup, threads, by_worker, predictions, progress
+    sources, contenders, reading, *, protocol, warmup, threads, by_worker, predictions, timeline,
+    progress
 ))]
 #[allow(clippy::too_many_arguments, clippy::fn_params_excessive_bools)]
 pub(crate) fn replay<'py>(
@@ -83,6 +84,7 @@ pub(crate) fn replay<'py>(
     threads: usize,
     by_worker: bool,
     predictions: bool,
+    timeline: bool,
     progress: &Progress,
 ) -> PyResult<(String, Bound<'py, PyBytes>)> {
     let contenders = contenders
@@ -95,6 +97,7 @@ pub(crate) fn replay<'py>(
     options.threads = threads;
     options.by_worker = by_worker;
     options.predictions = predictions;
+    options.timeline = timeline;
     options.protocol = named_protocol(protocol).map_err(|error| exception(py, &error))?;
     options.read = read_options(&reading).map_err(|error| exception(py, &error))?;
     let sources: Vec<_> = sources.into_iter().map(source).collect();

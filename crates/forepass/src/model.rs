@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::forecast::Forecast;
 use crate::metrics::ForwardPassMetrics;
 use crate::retention::Observation;
-use crate::store::{Store, StoreDiagnostics};
+use crate::store::{Store, StoreDiagnostics, Upkeep};
 use crate::workload::{Rejection, WorkerType, Workload, WorkloadKind, observed_ms};
 
 /// Learns from the forward-pass metrics of one worker or deployment, and forecasts.
@@ -272,6 +272,11 @@ impl ForwardPassModel {
     /// The store of a kind of work; `None` for a kind that is not of the worker's role.
     pub fn store(&self, kind: WorkloadKind) -> Option<&Store> {
         self.stores.iter().find(|store| store.kind() == kind)
+    }
+
+    /// What was done to its fits so far.
+    pub(crate) fn upkeep(&self) -> Upkeep {
+        self.stores.iter().map(Store::upkeep).fold(Upkeep::default(), Upkeep::and)
     }
 
     /// Readiness, counts and the state of each store.

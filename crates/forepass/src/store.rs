@@ -57,6 +57,38 @@ pub struct StoreDiagnostics {
     pub adaptive: Option<AdaptiveDiagnostics>,
 }
 
+/// What was done to fits besides learning row by row, counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Upkeep {
+    /// Searches for knots.
+    pub(crate) searches: u64,
+    /// Refits of robust models.
+    pub(crate) refits: u64,
+    /// Rebuilds of statistics, because it was time or because their precision was used up.
+    pub(crate) rebuilds: u64,
+    /// Rebuilds because a fit was too close to call.
+    pub(crate) fallbacks: u64,
+}
+
+impl Upkeep {
+    /// Stable names, in the order of [`counts`](Self::counts).
+    pub(crate) const NAMES: [&str; 4] = ["knot_search", "refit", "rebuild", "fallback"];
+
+    pub(crate) fn counts(&self) -> [u64; 4] {
+        [self.searches, self.refits, self.rebuilds, self.fallbacks]
+    }
+
+    /// Counts what was done to another store, too.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            searches: self.searches + other.searches,
+            refits: self.refits + other.refits,
+            rebuilds: self.rebuilds + other.rebuilds,
+            fallbacks: self.fallbacks + other.fallbacks,
+        }
+    }
+}
+
 impl Store {
     /// An empty store that keeps at most `max_observations` over a grid of `bins_per_axis`.
     pub fn new(
@@ -194,6 +226,27 @@ impl Store {
         match &self.fit {
             Fit::LeastSquares(linear, _) => (linear.model(), linear.is_stale()),
             Fit::Adaptive(adaptive) => (adaptive.line(), adaptive.is_stale()),
+        }
+    }
+
+    /// What was done to its fit so far.
+    pub(crate) fn upkeep(&self) -> Upkeep {
+        match &self.fit {
+            Fit::LeastSquares(linear, spline) => {
+                let Rebuilds { scheduled, recovery, fallback } = linear.rebuilds();
+                let spline = spline.as_ref().map_or([0; 3], SplineFit::upkeep);
+                let [searches, rebuilds, fallbacks] = spline;
+                Upkeep {
+                    searches,
+                    refits: 0,
+                    rebuilds: scheduled + recovery + rebuilds - fallbacks,
+                    fallbacks: fallback + fallbacks,
+                }
+            }
+            Fit::Adaptive(adaptive) => {
+                let [refits, searches] = adaptive.upkeep();
+                Upkeep { searches, refits, ..Upkeep::default() }
+            }
         }
     }
 

@@ -269,6 +269,11 @@ impl Adaptive {
         }
     }
 
+    /// Refits and searches so far.
+    pub(crate) fn upkeep(&self) -> [u64; 2] {
+        [self.refits, self.searches]
+    }
+
     /// The state of this fit.
     pub fn diagnostics(&self) -> AdaptiveDiagnostics {
         let total: f64 = self.choice.weights.iter().sum();

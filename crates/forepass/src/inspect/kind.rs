@@ -9,7 +9,7 @@ use crate::workload::FEATURE_NAMES;
 const LEARNABLE: usize = 5;
 
 /// A latency of more than this many medians is a spike.
-const SPIKE: f64 = 10.0;
+pub(crate) const SPIKE_MEDIANS: f64 = 10.0;
 
 /// Two features that go together like this cannot be told apart.
 const COLLINEAR: f64 = 0.9999;
@@ -108,7 +108,7 @@ impl Values {
         let correlation = [correlation(&latency_ms, &attention), correlation(&latency_ms, &ffn)];
         let together = correlation_is(&attention, &ffn, COLLINEAR);
         let median = Spread::of(latency_ms.clone()).median;
-        let spikes = latency_ms.iter().filter(|ms| **ms > SPIKE * median).count() as u64;
+        let spikes = latency_ms.iter().filter(|ms| **ms > SPIKE_MEDIANS * median).count() as u64;
         let (latency_ms, attention, ffn) =
             (Spread::of(latency_ms), Spread::of(attention), Spread::of(ffn));
         let mut not_learnable = Vec::new();

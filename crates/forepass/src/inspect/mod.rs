@@ -16,6 +16,7 @@ use crate::workload::{FeatureWeights, Rejection, WorkerType, Workload, WorkloadK
 mod kind;
 mod worker;
 
+pub(crate) use kind::SPIKE_MEDIANS;
 pub use kind::{KindInspection, Spread};
 pub use worker::WorkerInspection;
 

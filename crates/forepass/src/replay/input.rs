@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::baseline::RecentLatencies;
+use super::learner::{Answer, Learner};
+use super::recording::{Caps, Point, Recording, Row};
 use super::report::InputReport;
 use super::run::{Contender, Options, Protocol};
-use super::score::{INTERVALS, Intervals, Tally};
+use super::score::Tally;
+use super::timeline::{Recorded, SHOWN_INTERVAL};
 use crate::error::Result;
-use crate::forecast::{Forecast, Reason, Source};
 use crate::metrics::ForwardPassMetrics;
-use crate::model::ForwardPassModel;
 use crate::progress::Progress;
 use crate::trace::{Iteration, TraceFormat, TraceReader, TraceSource};
-use crate::workload::{FeatureWeights, Rejection, WorkerType, Workload, WorkloadKind, observed_ms};
+use crate::workload::{
+    FEATURES, FeatureWeights, Rejection, WorkerType, Workload, WorkloadKind, observed_ms,
+};
 
 /// Iterations handed to each contender at a time, so that timing them costs next to nothing.
 const CHUNK: usize = 256;
@@ -27,57 +29,8 @@ pub(super) struct InputOutcome {
     pub(super) tallies: BTreeMap<String, Vec<Vec<BTreeMap<WorkloadKind, Tally>>>>,
     /// Time of each contender.
     pub(super) spent: Vec<Duration>,
-}
-
-/// What learns, one for each worker and contender.
-pub(super) enum Learner {
-    Model(Box<ForwardPassModel>),
-    Recent(RecentLatencies),
-}
-
-/// A contender's word on one iteration.
-#[derive(Clone, Copy)]
-struct Answer {
-    ms: Option<f64>,
-    source: &'static str,
-    reason: &'static str,
-    intervals: Option<Intervals>,
-}
-
-impl Learner {
-    /// Predicts, and only then learns.
-    fn step(&mut self, ranks: &[ForwardPassMetrics], scored: &Scored) -> Answer {
-        match self {
-            Self::Model(model) => match model.workload(ranks) {
-                Ok(workload) => {
-                    let forecast = model.forecast_workload(workload.as_ref());
-                    let intervals = intervals(model, &forecast);
-                    model.learn(workload, Ok(scored.observed_ms));
-                    Answer {
-                        ms: forecast.ms,
-                        source: forecast.source.map_or("", Source::name),
-                        reason: forecast.reason.map_or("", Reason::name),
-                        intervals,
-                    }
-                }
-                Err(error) => {
-                    Answer { ms: None, source: "", reason: error.code(), intervals: None }
-                }
-            },
-            Self::Recent(recent) => {
-                let ms = recent.median(scored.kind);
-                recent.learn(scored.kind, scored.observed_ms);
-                let (source, reason) = if ms.is_some() { ("baseline", "") } else { ("", "cold") };
-                Answer { ms, source, reason, intervals: None }
-            }
-        }
-    }
-}
-
-/// The intervals around a forecast; `None` of a fit that knows none at all.
-fn intervals(model: &ForwardPassModel, forecast: &Forecast) -> Option<Intervals> {
-    let store = model.store(forecast.kind?).filter(|store| store.has_intervals())?;
-    Some(INTERVALS.map(|(_, level)| store.interval(forecast.ms?, level)))
+    /// The rows of each worker, where the course of the replay is asked for.
+    pub(super) recorded: Vec<Recorded>,
 }
 
 /// One worker's learners, and how they do.
@@ -90,6 +43,7 @@ struct Worker {
     learners: Vec<Learner>,
     accepted: BTreeMap<WorkloadKind, u64>,
     tallies: Vec<BTreeMap<WorkloadKind, Tally>>,
+    recording: Option<Box<Recording>>,
 }
 
 /// An iteration that counts: with work, and with a latency to learn.
@@ -98,6 +52,7 @@ struct Scored {
     iteration: usize,
     worker: usize,
     kind: WorkloadKind,
+    features: [f64; FEATURES],
     observed_ms: f64,
     eligible: bool,
 }
@@ -205,7 +160,8 @@ impl<'a> InputRun<'a> {
             Protocol::Online => workload.kind,
             Protocol::Gym => kind_of_busiest(ranks).unwrap_or(workload.kind),
         };
-        Ok(Scored { iteration: index, worker, kind, observed_ms, eligible })
+        let features = workload.features;
+        Ok(Scored { iteration: index, worker, kind, features, observed_ms, eligible })
     }
 
     /// The place of a worker, entered when first seen.
@@ -236,6 +192,10 @@ impl<'a> InputRun<'a> {
             learners: self.contenders.iter().map(Contender::learner).collect(),
             accepted: BTreeMap::new(),
             tallies: vec![BTreeMap::new(); self.contenders.len()],
+            recording: self.options.timeline.then(|| {
+                let fits = self.contenders.len();
+                Box::new(Recording::new(fits, Caps::share(1, fits)))
+            }),
         });
         self.current = self.workers.len() - 1;
         Some(self.current)
@@ -256,8 +216,16 @@ impl<'a> InputRun<'a> {
             let mut answered = Vec::with_capacity(scored.len());
             let start = Instant::now();
             for row in scored {
-                let learner = &mut self.workers[row.worker].learners[contender];
-                answered.push(learner.step(&chunk[row.iteration].ranks, row));
+                let iteration = &chunk[row.iteration];
+                let Worker { learners, recording, .. } = &mut self.workers[row.worker];
+                answered.push(learners[contender].step(
+                    &iteration.ranks,
+                    row.kind,
+                    row.observed_ms,
+                ));
+                if let Some(recording) = recording {
+                    recording.watch(contender, iteration.row, learners[contender].upkeep());
+                }
             }
             self.spent[contender] += start.elapsed();
             for (row, answer) in scored.iter().zip(&answered) {
@@ -269,6 +237,11 @@ impl<'a> InputRun<'a> {
                 );
             }
             answers.push(answered);
+        }
+        if self.options.timeline {
+            for (index, row) in scored.iter().enumerate() {
+                self.record(&chunk[row.iteration], row, |contender| answers[contender][index]);
+            }
         }
         if self.options.predictions {
             for (index, row) in scored.iter().enumerate() {
@@ -286,6 +259,31 @@ impl<'a> InputRun<'a> {
         }
     }
 
+    /// Takes a row into the recording of its worker.
+    fn record(&mut self, iteration: &Iteration, row: &Scored, answer: impl Fn(usize) -> Answer) {
+        let Some(recording) = &mut self.workers[row.worker].recording else { return };
+        let points = self.contenders.iter().enumerate().map(|(index, contender)| {
+            let answer = answer(index);
+            let own = contender.own_weights().and_then(|weights| {
+                Workload::of(&iteration.ranks, WorkerType::Aggregated, &weights).ok().flatten()
+            });
+            Point {
+                predicted_ms: answer.ms,
+                reason: answer.reason,
+                interval_ms: answer.intervals.and_then(|known| known[SHOWN_INTERVAL]),
+                features: own.map(|workload| workload.features),
+            }
+        });
+        recording.take(Row {
+            iteration: iteration.row,
+            kind: row.kind,
+            observed_ms: row.observed_ms,
+            features: row.features,
+            eligible: row.eligible,
+            points: points.collect(),
+        });
+    }
+
     fn finish(self, reader: &TraceReader, source: &TraceSource) -> InputOutcome {
         let summary = reader.summary();
         let mut skipped = self.skipped;
@@ -295,7 +293,12 @@ impl<'a> InputRun<'a> {
         let mut faults: Vec<String> = summary.faults.iter().map(ToString::to_string).collect();
         faults.extend(self.first_skipped);
         let mut tallies: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        let mut recorded = Vec::new();
         for worker in self.workers {
+            if let Some(recording) = worker.recording {
+                let (id, scope) = (worker.id.clone(), worker.timing_scope);
+                recorded.push(Recorded::new(id, scope, *recording, &worker.learners));
+            }
             tallies.entry(worker.id).or_default().push(worker.tallies);
         }
         InputOutcome {
@@ -312,6 +315,7 @@ impl<'a> InputRun<'a> {
             predictions: self.predictions,
             tallies,
             spent: self.spent,
+            recorded,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::score::Stats;
+use super::timeline::Timeline;
 
 /// The outcome of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -23,6 +24,9 @@ pub struct Report {
     pub inputs: Vec<InputReport>,
     /// How each fit did.
     pub results: Vec<Result>,
+    /// The course of the replay, where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Timeline>,
 }
 
 /// One trace that was read.

@@ -6,14 +6,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::baseline::{Baseline, RecentLatencies};
-use super::input::{InputOutcome, InputRun, Learner};
+use super::curves::{Distributions, SHARES_PCT};
+use super::input::{InputOutcome, InputRun};
+use super::learner::Learner;
 use super::report::{GymScore, Report, Result as FitResult};
 use super::score::{Stats, Tally};
+use super::timeline::{ALL_KINDS, timeline};
 use crate::config::CheckedConfig;
 use crate::error::Result;
 use crate::model::ForwardPassModel;
 use crate::progress::Progress;
 use crate::trace::{ReadOptions, TraceSource};
+use crate::workload::FeatureWeights;
 
 /// Something that forecasts, under the name by which it is reported.
 #[derive(Debug, Clone)]
@@ -42,6 +46,16 @@ impl Contender {
             Self::Baseline(baseline) => {
                 serde_json::json!({"baseline": baseline.name(), "window": baseline.window()})
             }
+        }
+    }
+
+    /// Weights of the features, where these are not the default ones.
+    pub(super) fn own_weights(&self) -> Option<FeatureWeights> {
+        match self {
+            Self::Model(_, config) => {
+                Some(config.weights()).filter(|weights| *weights != FeatureWeights::default())
+            }
+            Self::Baseline(_) => None,
         }
     }
 
@@ -96,6 +110,8 @@ pub struct Options {
     pub by_worker: bool,
     /// Whether to record each single prediction as CSV.
     pub predictions: bool,
+    /// Whether to report the course of the replay.
+    pub timeline: bool,
     /// How to read the traces.
     pub read: ReadOptions,
 }
@@ -115,6 +131,7 @@ impl Default for Options {
             threads: 1,
             by_worker: false,
             predictions: false,
+            timeline: false,
             read: ReadOptions::default(),
         }
     }
@@ -171,18 +188,27 @@ fn combine(
     for run in &runs {
         predictions.extend_from_slice(&run.predictions);
     }
-    let results = contenders
+    let results: Vec<_> = contenders
         .iter()
         .enumerate()
         .map(|(index, contender)| fit_result(index, contender, &runs, options))
         .collect();
+    let mut inputs = Vec::with_capacity(runs.len());
+    let mut recorded = Vec::new();
+    let fits = if options.timeline { distributions(&runs, contenders) } else { Vec::new() };
+    for run in runs {
+        recorded.push((run.report.path.clone(), run.recorded));
+        inputs.push(run.report);
+    }
+    let timeline = options.timeline.then(|| timeline(recorded, fits));
     let report = Report {
         schema: "forepass.replay.v1",
         forepass_version: env!("CARGO_PKG_VERSION"),
         warmup: options.warmup(),
         protocol: (options.protocol != Protocol::default()).then(|| options.protocol.name()),
-        inputs: runs.into_iter().map(|run| run.report).collect(),
+        inputs,
         results,
+        timeline,
     };
     (report, predictions)
 }
@@ -230,6 +256,25 @@ fn fit_result(
 /// The statistics of each group of tallies.
 fn stats_of<K: Clone + Ord>(groups: &BTreeMap<K, Vec<&Tally>>) -> BTreeMap<K, Stats> {
     groups.iter().map(|(key, tallies)| (key.clone(), Tally::stats(tallies))).collect()
+}
+
+/// The quantiles of each contender's errors by kind of work, and of all, over all inputs.
+fn distributions(runs: &[InputOutcome], contenders: &[Contender]) -> Vec<(String, Distributions)> {
+    let of = |index: usize| {
+        let mut kinds: BTreeMap<&'static str, Vec<&Tally>> = BTreeMap::from([(ALL_KINDS, vec![])]);
+        let workers = runs.iter().flat_map(|run| run.tallies.values().flatten());
+        for (kind, tally) in workers.flat_map(|by_contender| &by_contender[index]) {
+            for name in [kind.name(), ALL_KINDS] {
+                kinds.entry(name).or_default().push(tally);
+            }
+        }
+        kinds
+            .into_iter()
+            .map(|(kind, tallies)| (kind, Tally::quantiles_pct(&tallies, &SHARES_PCT)))
+            .collect()
+    };
+    let names = contenders.iter().map(|contender| contender.name().to_owned()).enumerate();
+    names.map(|(index, name)| (name, of(index))).collect()
 }
 
 /// Puts the cases together, each with the same weight.

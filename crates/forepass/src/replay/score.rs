@@ -13,6 +13,11 @@ pub(super) const INTERVALS: [(&str, f64); 3] = [("0.8", 0.8), ("0.9", 0.9), ("0.
 /// The interval of one row at each level, in milliseconds, where it is known.
 pub(super) type Intervals = [Option<[f64; 2]>; INTERVALS.len()];
 
+/// How far a forecast was off, as a share of what was observed; positive where it was too high.
+pub(super) fn relative_error(predicted_ms: f64, observed_ms: f64) -> f64 {
+    (predicted_ms - observed_ms) / observed_ms
+}
+
 /// How intervals of one level did over some rows.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct IntervalTally {
@@ -47,8 +52,8 @@ impl Tally {
         if !eligible {
             return;
         }
-        let error = |predicted_ms| (predicted_ms - observed_ms) / observed_ms;
-        self.relative_errors.push(predicted_ms.map_or(f64::NAN, error));
+        let error = predicted_ms.map(|predicted_ms| relative_error(predicted_ms, observed_ms));
+        self.relative_errors.push(error.unwrap_or(f64::NAN));
         let (Some(predicted_ms), Some((intervals, tallies))) = (predicted_ms, tallies) else {
             return;
         };
@@ -68,14 +73,17 @@ impl Tally {
         Self { rows: relative_errors.len() as u64, relative_errors, intervals: None }
     }
 
+    /// The absolute percentage errors that shares of the answered rows stay within.
+    pub(super) fn quantiles_pct(tallies: &[&Self], shares_pct: &[f64]) -> Option<Vec<f64>> {
+        let sizes = sizes(tallies);
+        let at = |pct: &f64| interpolated_quantile(&sizes, pct / 100.0).map(|size| 100.0 * size);
+        shares_pct.iter().map(at).collect()
+    }
+
     /// The statistics of the rows of some tallies, one after the other, without copies of them.
     pub(super) fn stats(tallies: &[&Self]) -> Stats {
-        let errors = || tallies.iter().flat_map(|tally| &tally.relative_errors);
-        let answered = || errors().filter(|error| !error.is_nan());
-        let eligible = errors().count() as u64;
-        let mut sizes: Vec<f64> = Vec::with_capacity(answered().count());
-        sizes.extend(answered().map(|error| error.abs()));
-        sizes.sort_unstable_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
+        let eligible = tallies.iter().map(|tally| tally.relative_errors.len() as u64).sum();
+        let sizes = sizes(tallies);
         let count = sizes.len();
         let pct = |sum: f64| (count > 0).then(|| 100.0 * sum / count as f64);
         let quantile = |share: f64| interpolated_quantile(&sizes, share).map(|size| 100.0 * size);
@@ -88,10 +96,24 @@ impl Tally {
             median_ape_pct: quantile(0.5),
             p90_ape_pct: quantile(0.9),
             p99_ape_pct: quantile(0.99),
-            bias_pct: pct(answered().sum()),
+            bias_pct: pct(answered(tallies).sum()),
             intervals: interval_stats(tallies),
         }
     }
+}
+
+/// The relative errors of answered rows.
+fn answered(tallies: &[&Tally]) -> impl Iterator<Item = f64> {
+    let errors = tallies.iter().flat_map(|tally| &tally.relative_errors);
+    errors.copied().filter(|error| !error.is_nan())
+}
+
+/// The sizes of these errors, ascending.
+fn sizes(tallies: &[&Tally]) -> Vec<f64> {
+    let mut sizes = Vec::with_capacity(answered(tallies).count());
+    sizes.extend(answered(tallies).map(f64::abs));
+    sizes.sort_unstable_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
+    sizes
 }
 
 /// How intervals did over all tallies that know some.

@@ -213,6 +213,11 @@ impl SplineFit {
         at_width!(self, spline => spline.update(added, evicted, retained, retained_count));
     }
 
+    /// Searches, rebuilds and, among these, fallbacks so far.
+    pub(crate) fn upkeep(&self) -> [u64; 3] {
+        at_width!(self, spline => [spline.schedule.searches(), spline.rebuilds, spline.fallbacks])
+    }
+
     /// The state of this spline.
     pub fn diagnostics(&self) -> SplineDiagnostics {
         at_width!(self, spline => spline.diagnostics())

@@ -1,0 +1,235 @@
+"""The report page in a real browser: what it shows, what it does, and what it must not do."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import forepass as fp
+from forepass import report
+from steps import Record, decode_step, straight_line
+from test_report import EVIL, PREFILL, uneven
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
+PLOTS = ("course", "attention", "ffn", "distribution", "cold")
+WIDTHS = {"laptop": 1280, "phone": 390}
+
+pytestmark = pytest.mark.skipif(
+    BROWSER is None, reason=f"no browser on the path: {', '.join(BROWSERS)}"
+)
+
+Open = Callable[..., "sync_api.Page"]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[sync_api.Browser]:
+    # Its own sandbox does not work as root, nor in most containers.
+    arguments = ["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=arguments)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(browser: sync_api.Browser, tmp_path: Path) -> Iterator[Open]:
+    """Opens the page of records; in the end nothing was complained of, and nothing requested."""
+    told: list[str] = []
+    requested: list[str] = []
+    contexts = []
+
+    def watch(page: sync_api.Page) -> None:
+        page.on("console", lambda message: told.append(message.text))
+        page.on("pageerror", lambda error: told.append(str(error)))
+        page.on("request", lambda request: requested.append(request.url))
+
+    def open_page(
+        records: dict[str, list[Record]],
+        width: int = 1280,
+        scheme: str = "light",
+        script: str | None = None,
+    ) -> sync_api.Page:
+        traces = []
+        for name, lines in records.items():
+            traces.append(tmp_path / name)
+            traces[-1].write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        result = fp.replay(traces, ["linear", "spline", "auto"], by_worker=True, timeline=True)
+        path = report.write_page(result, tmp_path / "report.html")
+        is_phone = width < 500
+        context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,
+            is_mobile=is_phone,
+            has_touch=is_phone,
+        )
+        contexts.append(context)
+        page = context.new_page()
+        watch(page)
+        if script is not None:
+            page.add_init_script(script)
+        page.goto(path.as_uri())
+        expected.append(path.as_uri())
+        return page
+
+    expected: list[str] = []
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert told == []
+    beside = [url for url in requested if not url.startswith(("data:", "blob:"))]
+    assert beside == expected
+
+
+def workers() -> dict[str, list[Record]]:
+    """A trace of two workers, with a spike, prefill and a bad line, and a trace of one."""
+    first = [{**step, "worker_id": "one"} for step in uneven(300, spikes=(200,))]
+    scheduled = [{"num_prefill_requests": 1, "sum_prefill_tokens": 64 * n} for n in range(1, 100)]
+    prefill = [
+        {"wall_time": 0.02 + 1e-4 * row, "scheduled_requests": work, "worker_id": "two"}
+        for row, work in enumerate(scheduled)
+    ]
+    decode = [{**step, "worker_id": "two"} for step in uneven(30)]
+    second = [*prefill, *decode, {"version": 2}]
+    return {"two.jsonl": [*first, *second], "one.jsonl": uneven(90)}
+
+
+def drawn(page: sync_api.Page) -> sync_api.Page:
+    page.wait_for_selector("html[data-drawn]", timeout=30_000)
+    return page
+
+
+def until(page: sync_api.Page, condition: str) -> bool:
+    """Whether a condition comes true; the page forbids the means that playwright has for it."""
+    for _ in range(100):
+        if page.evaluate(condition):
+            return True
+        page.wait_for_timeout(50)
+    return False
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
+def test_the_figures_are_there_and_fit(opened: Open, width: int, scheme: str) -> None:
+    page = drawn(opened(workers(), width, scheme))
+    for plot in PLOTS:
+        assert page.locator(f"#plot-{plot} svg.main-svg").count() > 0, plot
+        marks = page.locator(f"#plot-{plot} .scatterlayer path")
+        assert marks.count() > 3, plot
+        box = page.locator(f"#plot-{plot}").bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= width
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert len(page.screenshot(full_page=True)) > 50_000
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    for plot in PLOTS:
+        background = page.locator(f"#plot-{plot} svg.main-svg").first
+        assert background.evaluate("svg => svg.style.background") == paper
+
+
+def test_it_follows_a_change_of_the_colour_scheme(opened: Open) -> None:
+    page = drawn(opened(workers()))
+    background = "document.querySelector('#plot-course svg.main-svg').style.background"
+    light = page.evaluate(background)
+    page.emulate_media(color_scheme="dark")
+    assert until(page, f"{background} !== {light!r}")
+
+
+def test_a_click_on_a_head_sorts(opened: Open) -> None:
+    page = drawn(opened(workers()))
+    table = page.locator("#accuracy table").first
+
+    def column(index: int) -> list[str]:
+        return table.locator(f"tbody td:nth-child({index})").evaluate_all(
+            "cells => cells.map(cell => cell.dataset.value)"
+        )
+
+    def numbers(index: int) -> list[float]:
+        return [float(value) for value in column(index) if value]
+
+    worst_first = numbers(3)
+    assert worst_first == sorted(worst_first, reverse=True)
+    head = table.locator("th button", has_text="mean error")
+    head.click()
+    assert numbers(3) == sorted(worst_first)
+    assert table.locator("th[aria-sort]").evaluate("head => head.ariaSort") == "ascending"
+    table.locator("th button", has_text="p99").click()
+    assert numbers(6) == sorted(numbers(6), reverse=True)
+    table.locator("th button", has_text="fit").press("Enter")
+    assert column(1) == sorted(column(1))
+
+
+def test_the_controls_choose_what_is_drawn(opened: Open) -> None:
+    page = drawn(opened(workers()))
+    options = page.locator("#worker option").all_text_contents()
+    assert options == ["two.jsonl \u00b7 one", "two.jsonl \u00b7 two", "one.jsonl"]
+    names = "document.querySelector('#plot-course').data.map(trace => trace.name)"
+    assert {"observed", "predicted", "spike", "worst error", "no forecast"} <= set(
+        page.evaluate(names)
+    )
+    assert {"knot search", "refit"} <= set(page.evaluate(names))
+    page.select_option("#fit", label="last")
+    assert "refit" not in page.evaluate(names)
+    page.select_option("#fit", label="auto")
+    assert "90 % interval" in page.evaluate(names)
+    shapes = "document.querySelector('#plot-ffn').layout.shapes.length"
+    assert page.evaluate(shapes) > 0
+    page.select_option("#worker", label="two.jsonl \u00b7 two")
+    assert page.locator("#kind option").all_text_contents() == ["all", "decode", "prefill"]
+    observed = "document.querySelector('#plot-course').data.find(of => of.name === 'observed')"
+    assert page.evaluate(f"{observed}.x.length") == 129
+    assert "90 % interval" not in page.evaluate(names)
+    page.select_option("#kind", label="prefill")
+    assert page.evaluate(f"{observed}.x.length") == 99
+    assert "90 % interval" in page.evaluate(names)
+    page.locator("#log").uncheck()
+    assert page.evaluate("document.querySelector('#plot-course').layout.yaxis.type") == "linear"
+
+
+def test_the_course_can_be_zoomed(opened: Open) -> None:
+    page = drawn(opened(workers()))
+    span = "document.querySelector('#plot-course').layout.xaxis.range"
+    whole = page.evaluate(span)
+    page.locator("#plot-course").scroll_into_view_if_needed()
+    box = page.locator("#plot-course .nsewdrag").first.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 0.2 * box["height"])
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 0.8 * box["height"], steps=5)
+    page.mouse.up()
+    assert until(page, f"{span}[0] > {whole[0]}")
+
+
+def test_nothing_of_a_trace_runs(opened: Open) -> None:
+    steps = [{**step, "worker_id": EVIL} for step in straight_line(80)]
+    page = drawn(opened({EVIL.replace("/", "_"): steps}))
+    assert page.locator("#worker option").first.text_content().endswith(EVIL)
+    assert page.evaluate("globalThis.owned") is None
+    assert page.locator("img").count() == 0
+
+
+@pytest.mark.parametrize("width", WIDTHS.values(), ids=WIDTHS)
+def test_a_trace_that_says_little_makes_a_good_page(opened: Open, width: int) -> None:
+    prefill = {"wall_time": 0.02, "scheduled_requests": PREFILL}
+    page = drawn(opened({"few.jsonl": [decode_step(1, 9, 0.01), prefill]}, width))
+    assert "counts towards accuracy" in page.locator("#plot-distribution").inner_text()
+    assert page.locator("#plot-course svg.main-svg").count() > 0
+    page = drawn(opened({"idle.jsonl": [{"wall_time": 0.0}] * 2}, width))
+    for plot in PLOTS:
+        assert page.locator(f"#plot-{plot} .message").inner_text()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_browser_that_cannot_unpack_says_so(opened: Open) -> None:
+    page = opened(workers(), script="delete globalThis.DecompressionStream")
+    message = page.locator("#plot-course .message", has_text="This browser cannot unpack")
+    message.wait_for()
+    assert page.locator("#accuracy tbody tr").count() > 10
