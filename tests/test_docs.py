@@ -69,6 +69,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("docs", "tests/data", "python/forepass/data"):
         shutil.copytree(ROOT / name, folder / name)
     shutil.copy(fp.sample_path(), folder / "trace.jsonl.gz")
+    shutil.copy(ROOT / "tests" / "data" / "trtllm_stats.json", folder / "stats.json")
     (folder / "options.yaml").write_text("max_batch_size: 8\n")
     return folder
 
