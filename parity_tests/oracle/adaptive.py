@@ -166,16 +166,13 @@ class AdaptiveStore:
         if self.spline is None:
             return self.line_ms(features)
         kept = np.array([row.features for row in self.retention.rows], REAL)
-        corner = kept.max(axis=0)
-        capped = np.minimum(features, corner)
+        capped = np.minimum(features, kept.max(axis=0))
         inside = np.maximum(capped, kept.min(axis=0))
         values = np.maximum(spline_heights_ms(self.spline, inside), REAL(FLOOR_MS))
         below = np.any(inside != capped, axis=1)
         values[below] *= self.line_ms(capped[below]) / self.line_ms(inside[below])
         far = np.any(capped != features, axis=1)
-        top = corner[np.newaxis, :]
-        proportion = np.maximum(spline_heights_ms(self.spline, top), REAL(FLOOR_MS)) / self.line_ms(top)
-        values[far] += (self.line_ms(features[far]) - self.line_ms(capped[far])) * proportion
+        values[far] += self.line_ms(features[far]) - self.line_ms(capped[far])
         return np.maximum(values, REAL(FLOOR_MS))
 
     # --- forecasts ----------------------------------------------------------------------------------------------

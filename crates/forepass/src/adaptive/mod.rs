@@ -297,9 +297,8 @@ impl Adaptive {
 }
 
 /// What the models say of a load. The spline ends with the box of retained loads. Below it, it goes
-/// on in proportion to the line; beyond it, it rises as the line does, in the proportion of the two
-/// at the far corner of the box: one for all loads, so that what is served rises with each feature
-/// inside the box of the other, too. Without a spline the line stands in for it.
+/// on in proportion to the line; beyond it, it rises as the line does. Without a spline the line
+/// stands in for it.
 fn values(
     line: &LinearModel,
     spline: Option<&SplineModel>,
@@ -309,18 +308,15 @@ fn values(
     let along = |features: &[f64; FEATURES]| line.value(features).max(FLOOR_MS);
     let Some(spline) = spline else { return [along(features); MODELS] };
     let range = retention.range();
-    let greatest = range.map(|[_, greatest]| greatest);
-    let capped: [f64; FEATURES] = std::array::from_fn(|axis| features[axis].min(greatest[axis]));
+    let capped: [f64; FEATURES] = std::array::from_fn(|axis| features[axis].min(range[axis][1]));
     let inside = std::array::from_fn(|axis| capped[axis].max(range[axis][0]));
-    let bent = |features: &[f64; FEATURES]| spline.value(features).max(FLOOR_MS);
-    let mut value = bent(&inside);
+    let mut value = spline.value(&inside).max(FLOOR_MS);
     if inside != capped {
         value *= along(&capped) / along(&inside);
     }
     if capped != *features {
         let beyond = |axis: usize| line.prices[axis] * (features[axis] - capped[axis]);
-        let rise: f64 = (0..FEATURES).map(beyond).sum();
-        value += rise * (bent(&greatest) / along(&greatest));
+        value += (0..FEATURES).map(beyond).sum::<f64>();
     }
     [along(features), value.max(FLOOR_MS)]
 }
