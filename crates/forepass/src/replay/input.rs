@@ -212,6 +212,7 @@ impl<'a> InputRun<'a> {
     /// Lets each contender answer and learn a chunk, and scores it.
     fn step(&mut self, reader: &TraceReader, chunk: &[Iteration], scored: &[Scored]) {
         let mut answers: Vec<Vec<Answer>> = Vec::with_capacity(self.contenders.len());
+        let keep_at_most = self.options.keep_at_most();
         for contender in 0..self.contenders.len() {
             let mut answered = Vec::with_capacity(scored.len());
             let start = Instant::now();
@@ -229,12 +230,11 @@ impl<'a> InputRun<'a> {
             }
             self.spent[contender] += start.elapsed();
             for (row, answer) in scored.iter().zip(&answered) {
-                self.workers[row.worker].tallies[contender].entry(row.kind).or_default().add(
-                    row.observed_ms,
-                    answer.ms,
-                    answer.intervals.as_ref(),
-                    row.eligible,
-                );
+                let tally = self.workers[row.worker].tallies[contender]
+                    .entry(row.kind)
+                    .or_insert_with(|| Tally::new(keep_at_most));
+                let intervals = answer.intervals.as_ref();
+                tally.add(row.observed_ms, answer.ms, intervals, row.eligible);
             }
             answers.push(answered);
         }

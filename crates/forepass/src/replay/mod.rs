@@ -2,6 +2,7 @@
 
 mod baseline;
 mod curves;
+mod errors;
 mod input;
 mod learner;
 mod recording;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::baseline::{Baseline, RecentLatencies};
 use super::curves::{Distributions, SHARES_PCT};
+use super::errors::KEPT;
 use super::input::{InputOutcome, InputRun};
 use super::learner::Learner;
 use super::report::{GymScore, Report, Result as FitResult};
@@ -120,6 +121,12 @@ impl Options {
     /// The warm-up that the protocol leaves.
     pub(super) fn warmup(&self) -> u64 {
         if self.protocol == Protocol::Gym { 0 } else { self.warmup }
+    }
+
+    /// Errors of each worker and kind of work that are kept one by one: all where the protocol
+    /// scores the last of them apart.
+    pub(super) fn keep_at_most(&self) -> usize {
+        if self.protocol == Protocol::Gym { usize::MAX } else { KEPT }
     }
 }
 

@@ -1,11 +1,10 @@
 //! How well forecasts met what was then observed.
 
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::quantile::interpolated_quantile;
+use super::errors::{Errors, Spread};
 
 /// The levels at which intervals are scored, by their names.
 pub(super) const INTERVALS: [(&str, f64); 3] = [("0.8", 0.8), ("0.9", 0.9), ("0.95", 0.95)];
@@ -28,17 +27,20 @@ struct IntervalTally {
 }
 
 /// Errors of one fit over some rows.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tally {
     rows: u64,
-    /// Of each eligible row: `(predicted - observed) / observed`, and not a number where there is
-    /// no answer.
-    relative_errors: Vec<f64>,
+    errors: Errors,
     /// Of a fit that knows intervals.
     intervals: Option<[IntervalTally; INTERVALS.len()]>,
 }
 
 impl Tally {
+    /// One of no rows, which keeps each error by itself up to so many of them.
+    pub(super) fn new(keep_at_most: usize) -> Self {
+        Self { rows: 0, errors: Errors::new(keep_at_most), intervals: None }
+    }
+
     /// Takes in one row; it counts towards accuracy only where it is `eligible`.
     pub(super) fn add(
         &mut self,
@@ -53,7 +55,7 @@ impl Tally {
             return;
         }
         let error = predicted_ms.map(|predicted_ms| relative_error(predicted_ms, observed_ms));
-        self.relative_errors.push(error.unwrap_or(f64::NAN));
+        self.errors.add(error.unwrap_or(f64::NAN));
         let (Some(predicted_ms), Some((intervals, tallies))) = (predicted_ms, tallies) else {
             return;
         };
@@ -66,54 +68,38 @@ impl Tally {
         }
     }
 
-    /// The last 30 % of the eligible rows.
+    /// The last 30 % of the eligible rows, where each is kept.
     pub(super) fn suffix(&self) -> Self {
-        let start = self.relative_errors.len() * 7 / 10;
-        let relative_errors = self.relative_errors[start..].to_vec();
-        Self { rows: relative_errors.len() as u64, relative_errors, intervals: None }
+        let errors = self.errors.from(self.errors.kept().len() * 7 / 10);
+        Self { rows: errors.kept().len() as u64, errors, intervals: None }
     }
 
     /// The absolute percentage errors that shares of the answered rows stay within.
     pub(super) fn quantiles_pct(tallies: &[&Self], shares_pct: &[f64]) -> Option<Vec<f64>> {
-        let sizes = sizes(tallies);
-        let at = |pct: &f64| interpolated_quantile(&sizes, pct / 100.0).map(|size| 100.0 * size);
+        let spread = Spread::of(&tallies.iter().map(|tally| &tally.errors));
+        let at = |pct: &f64| spread.quantile(pct / 100.0).map(|size| 100.0 * size);
         shares_pct.iter().map(at).collect()
     }
 
-    /// The statistics of the rows of some tallies, one after the other, without copies of them.
+    /// The statistics of the rows of some tallies, one after the other.
     pub(super) fn stats(tallies: &[&Self]) -> Stats {
-        let eligible = tallies.iter().map(|tally| tally.relative_errors.len() as u64).sum();
-        let sizes = sizes(tallies);
-        let count = sizes.len();
-        let pct = |sum: f64| (count > 0).then(|| 100.0 * sum / count as f64);
-        let quantile = |share: f64| interpolated_quantile(&sizes, share).map(|size| 100.0 * size);
+        let spread = Spread::of(&tallies.iter().map(|tally| &tally.errors));
+        let Spread { eligible, answered, .. } = spread;
+        let pct = |sum: f64| (answered > 0).then(|| 100.0 * sum / answered as f64);
+        let quantile = |share: f64| spread.quantile(share).map(|size| 100.0 * size);
         Stats {
             rows: tallies.iter().map(|tally| tally.rows).sum(),
             eligible,
-            answered: count as u64,
-            coverage_pct: (eligible > 0).then(|| 100.0 * count as f64 / eligible as f64),
-            mape_pct: pct(sizes.iter().sum()),
+            answered,
+            coverage_pct: (eligible > 0).then(|| 100.0 * answered as f64 / eligible as f64),
+            mape_pct: pct(spread.size_sum),
             median_ape_pct: quantile(0.5),
             p90_ape_pct: quantile(0.9),
             p99_ape_pct: quantile(0.99),
-            bias_pct: pct(answered(tallies).sum()),
+            bias_pct: pct(spread.sum),
             intervals: interval_stats(tallies),
         }
     }
-}
-
-/// The relative errors of answered rows.
-fn answered(tallies: &[&Tally]) -> impl Iterator<Item = f64> {
-    let errors = tallies.iter().flat_map(|tally| &tally.relative_errors);
-    errors.copied().filter(|error| !error.is_nan())
-}
-
-/// The sizes of these errors, ascending.
-fn sizes(tallies: &[&Tally]) -> Vec<f64> {
-    let mut sizes = Vec::with_capacity(answered(tallies).count());
-    sizes.extend(answered(tallies).map(f64::abs));
-    sizes.sort_unstable_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
-    sizes
 }
 
 /// How intervals did over all tallies that know some.
@@ -183,13 +169,14 @@ pub struct IntervalStats {
 
 #[cfg(test)]
 mod tests {
+    use super::super::errors::KEPT;
     use super::*;
 
     #[test]
     fn statistics_follow_by_hand() {
         // Errors +10 %, -20 %, +30 %: mean size 20, median 20, mean 20/3; one row unanswered, one
         // not eligible.
-        let mut tally = Tally::default();
+        let mut tally = Tally::new(KEPT);
         tally.add(10.0, Some(11.0), None, true);
         tally.add(10.0, Some(8.0), None, true);
         tally.add(10.0, Some(13.0), None, true);
@@ -208,14 +195,14 @@ mod tests {
 
     #[test]
     fn intervals_are_scored_where_they_are_known_and_rows_count() {
-        let mut tally = Tally::default();
+        let mut tally = Tally::new(KEPT);
         // Held at its very end and a tenth of the forecast wide; missed, and three tenths wide.
         tally.add(10.0, Some(10.0), Some(&[Some([9.0, 10.0]), None, None]), true);
         tally.add(10.0, Some(20.0), Some(&[Some([12.0, 18.0]), None, None]), true);
         // Not answered, and not eligible.
         tally.add(10.0, None, Some(&[None; 3]), true);
         tally.add(10.0, Some(10.0), Some(&[Some([0.0, 90.0]); 3]), false);
-        let none = Tally::default();
+        let none = Tally::new(KEPT);
         for (tallies, rows) in [(&[&tally][..], 2), (&[&tally, &none, &tally], 4)] {
             let intervals = Tally::stats(tallies).intervals.unwrap();
             assert_eq!(intervals.keys().copied().collect::<Vec<_>>(), ["0.8", "0.9", "0.95"]);
@@ -230,7 +217,7 @@ mod tests {
     #[test]
     fn the_suffix_is_the_last_three_tenths() {
         // Of 10 rows the last three: +10 %, unanswered, -30 %.
-        let mut tally = Tally::default();
+        let mut tally = Tally::new(KEPT);
         for row in 0..7 {
             tally.add(10.0, (row % 2 == 0).then_some(20.0), None, true);
         }
@@ -240,7 +227,7 @@ mod tests {
         let stats = Tally::stats(&[&tally.suffix()]);
         assert_eq!((stats.rows, stats.eligible, stats.answered), (3, 3, 2));
         assert!((stats.mape_pct.unwrap() - 20.0).abs() < 1e-12);
-        assert_eq!(Tally::stats(&[&Tally::default().suffix()]).rows, 0);
+        assert_eq!(Tally::stats(&[&Tally::new(KEPT).suffix()]).rows, 0);
     }
 
     #[test]
