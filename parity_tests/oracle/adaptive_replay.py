@@ -1,11 +1,11 @@
-"""Replay of a recording with the adaptive fit: a store for each kind, and decode work as the floor of mixed steps."""
+"""Replay of a recording with the adaptive fit: a store for each kind, and the parts of mixed steps as their floor."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import islice
+from itertools import islice, product
 
 from .adaptive import METHOD, AdaptiveStore, Constants, State
 from .intervals import Intervals
@@ -18,6 +18,7 @@ from .workload import (
     IDLE,
     LOCALLY_MIXED,
     PURE_DECODE,
+    PURE_PREFILL,
     RejectedObservation,
     check_iteration,
     duration_ms,
@@ -25,7 +26,7 @@ from .workload import (
     kind_of,
 )
 
-DECODE_FLOOR = "decode_floor"
+PART_FLOOR = "part_floor"
 ROLE = "aggregated"
 INTERVAL_LEVEL = Fraction(9, 10)
 
@@ -33,6 +34,11 @@ INTERVAL_LEVEL = Fraction(9, 10)
 def decode_part(record: RankRecord) -> RankRecord:
     """The record without its prefill work."""
     return replace(record, num_prefill_requests=0, sum_prefill_tokens=0, sum_prefill_kv_tokens=0)
+
+
+def prefill_part(record: RankRecord) -> RankRecord:
+    """The record without its decode work."""
+    return replace(record, num_decode_requests=0, sum_decode_kv_tokens=0)
 
 
 @dataclass(frozen=True)
@@ -46,10 +52,10 @@ class AdaptiveRow:
 
 
 def with_floor(own: Forecast, floor: Forecast) -> Forecast:
-    """The forecast of a mixed step, or that of its decode part where it is higher."""
+    """The forecast of a mixed step, or that of one of its parts where it is higher."""
     if own.value_ms is None or floor.value_ms is None or floor.value_ms <= own.value_ms:
         return own
-    return Forecast(floor.value_ms, DECODE_FLOOR, own.reason)
+    return Forecast(floor.value_ms, PART_FLOOR, own.reason)
 
 
 def error(forecast_ms: float, latency_ms: float) -> float:
@@ -75,11 +81,16 @@ class AdaptiveForecaster:
         return self.stores[kind]
 
     def floors(self, record: RankRecord, kind: str) -> list[Forecast]:
-        """What the decode work of a mixed step costs alone, as `AdaptiveStore.forecasts`; none if unknown."""
-        if kind not in (LOCALLY_MIXED, CROSS_RANK) or PURE_DECODE not in self.stores:
+        """What the dearer part of a mixed step costs alone, as `AdaptiveStore.forecasts`; none if unknown."""
+        if kind not in (LOCALLY_MIXED, CROSS_RANK):
             return []
-        floors = self.stores[PURE_DECODE].forecasts(features_of([decode_part(record)], ROLE))
-        return [floor for floor in floors if floor.value_ms is not None]
+        parts = ((PURE_DECODE, decode_part(record)), (PURE_PREFILL, prefill_part(record)))
+        known = []
+        for part_kind, part in parts:
+            if part_kind in self.stores:
+                answers = self.stores[part_kind].forecasts(features_of([part], ROLE))
+                known.append([answer for answer in answers if answer.value_ms is not None])
+        return [max(chosen, key=lambda answer: answer.value_ms) for chosen in product(*filter(None, known)) if chosen]
 
     def forecasts(self, record: RankRecord) -> list[Forecast]:
         """The answer for one iteration that is not idle and, after it, the others that rounding could lead to."""

@@ -27,8 +27,9 @@ pub enum Source {
     TrackedLinear,
     /// The robust spline, scaled to the level of the newest latencies.
     TrackedSpline,
-    /// The decode part of a mixed iteration alone, which costs more than the mixed store knew.
-    DecodeFloor,
+    /// The decode or the prefill part of a mixed iteration alone, which costs more than the mixed
+    /// store knew.
+    PartFloor,
 }
 
 impl Source {
@@ -42,7 +43,7 @@ impl Source {
             Self::RobustSpline => "robust_spline",
             Self::TrackedLinear => "tracked_linear",
             Self::TrackedSpline => "tracked_spline",
-            Self::DecodeFloor => "decode_floor",
+            Self::PartFloor => "part_floor",
         }
     }
 }

@@ -237,7 +237,7 @@ impl ForwardPassModel {
         })
     }
 
-    /// What a mixed iteration costs at the least: its decode work alone.
+    /// What a mixed iteration costs at the least: its decode work alone, or its prefill work alone.
     fn floor_ms(&self, workload: &Workload) -> Option<f64> {
         let is_mixed = matches!(
             workload.kind,
@@ -246,8 +246,10 @@ impl ForwardPassModel {
         if !is_mixed || !matches!(self.config.fit(), CheckedFit::Adaptive(_)) {
             return None;
         }
-        let decode = self.store(WorkloadKind::PureDecode)?;
-        decode.forecast(&workload.decode, None).ms
+        let alone = |kind, features| self.store(kind)?.forecast(features, None).ms;
+        let decode_ms = alone(WorkloadKind::PureDecode, &workload.decode);
+        let prefill_ms = alone(WorkloadKind::PurePrefill, &workload.prefill);
+        decode_ms.into_iter().chain(prefill_ms).reduce(f64::max)
     }
 
     /// Predicts single-rank iterations given as columns; NaN where the latency is not known.

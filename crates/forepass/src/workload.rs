@@ -147,6 +147,8 @@ pub struct Workload {
     pub features: [f64; FEATURES],
     /// What the features would be of its decode work alone.
     pub decode: [f64; FEATURES],
+    /// What they would be of its prefill work alone.
+    pub prefill: [f64; FEATURES],
 }
 
 impl Workload {
@@ -175,7 +177,7 @@ impl Workload {
         }
         let (mut any_prefill, mut any_decode, mut any_mixed) = (false, false, false);
         let (mut attention, mut tokens) = (0.0_f64, 0.0);
-        let mut alone = [0.0_f64; FEATURES];
+        let (mut decode_alone, mut prefill_alone) = ([0.0_f64; FEATURES], [0.0_f64; FEATURES]);
         for load in ranks.iter().map(RankLoad::from) {
             let (prefill, decode) = (load.prefill_tokens > 0.0, load.decode_requests > 0.0);
             any_prefill |= prefill;
@@ -185,8 +187,11 @@ impl Workload {
             // f64::max would drop a NaN (0 * inf).
             attention = if score.is_nan() { f64::INFINITY } else { attention.max(score) };
             tokens += load.prefill_tokens + load.decode_requests;
-            alone[0] = alone[0].max(weights.attention_kv * load.decode_kv_tokens);
-            alone[1] += weights.ffn_token * load.decode_requests;
+            decode_alone[0] = decode_alone[0].max(weights.attention_kv * load.decode_kv_tokens);
+            decode_alone[1] += weights.ffn_token * load.decode_requests;
+            let undecoded = RankLoad { decode_kv_tokens: 0.0, ..load };
+            prefill_alone[0] = prefill_alone[0].max(attention_score(&undecoded, weights));
+            prefill_alone[1] += weights.ffn_token * load.prefill_tokens;
         }
         let kind = match (any_prefill, any_decode) {
             (false, false) => return Ok(None),
@@ -206,7 +211,7 @@ impl Workload {
             }
         }
         // Parts of features that are finite are finite.
-        Ok(Some(Self { kind, features, decode: alone }))
+        Ok(Some(Self { kind, features, decode: decode_alone, prefill: prefill_alone }))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a mixed step costs at the least: the decode work in it, done alone.
+//! What a mixed step costs at the least: the decode or the prefill work in it, done alone.
 
 use super::choice::relative_error;
 

@@ -232,7 +232,7 @@ impl Adaptive {
         let arms = self.arms(&values(&line, self.spline.as_ref(), features, retention));
         let arm = self.choice.pick(&arms);
         let (ms, source) = match self.floor.under(arms[arm], floor_ms) {
-            Some(floor_ms) => (floor_ms, Source::DecodeFloor),
+            Some(floor_ms) => (floor_ms, Source::PartFloor),
             None => (arms[arm], self.source(arm)),
         };
         if !ms.is_finite() {

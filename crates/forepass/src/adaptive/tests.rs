@@ -135,7 +135,7 @@ fn a_floor_is_served_where_the_mixed_store_knows_less() {
     }
     let own = stand.ms(load(7));
     let floored = stand.adaptive.forecast(&load(7), &stand.retention, Some(own + 1.0)).unwrap();
-    assert_eq!((floored.ms, floored.source), (own + 1.0, Source::DecodeFloor));
+    assert_eq!((floored.ms, floored.source), (own + 1.0, Source::PartFloor));
     let below = stand.adaptive.forecast(&load(7), &stand.retention, Some(own - 1.0)).unwrap();
     assert_eq!(below.ms, own);
 }
