@@ -231,7 +231,9 @@ def accuracy(result: ReplayResult) -> str:
             tables.append(_table(f"By fit and {name}", header, cells, worst_in=2))
     return (
         '<section id="accuracy"><h2>Accuracy</h2>'
-        "<p>Worst first. The head of a column sorts by it.</p>" + "".join(tables) + "</section>"
+        '<p>Worst first.<span class="scripted"> The head of a column sorts by it.</span></p>'
+        + "".join(tables)
+        + "</section>"
     )
 
 

@@ -54,7 +54,9 @@ def html_page(result: ReplayResult, plotly: str) -> str:
 <link rel="icon" href="data:,">
 <style>
 {style}</style>
-<noscript><style>figure, #load, #errors {{ display: none; }}</style></noscript>
+<noscript><style>
+figure, #load, #errors, .scripted, th button::after {{ display: none !important; }}
+</style></noscript>
 </head>
 <body>
 {"".join(_body(result))}
