@@ -155,6 +155,9 @@ def test_the_page_stands_alone_and_is_the_same_each_time(trace: Trace) -> None:
     plots = [div for div in outline.all("div") if div.get("role") == "img"]
     assert len(plots) == 5
     assert all(plot["aria-label"] for plot in plots)
+    ids = [attrs["id"] for _, attrs in outline.tags if "id" in attrs]
+    assert {target[1:] for target in targets if target and target[0] == "#"} <= set(ids)
+    assert "#intervals" in targets
     for shown in (path.name, result_hash(first), fp.__version__, "fpm_jsonl", "standardized_nnls"):
         assert shown in page
 
@@ -190,6 +193,9 @@ def test_what_is_odd_still_makes_a_page(trace: Trace, tmp_path: Path) -> None:
     bad = trace([*straight_line(80), sudden, {"version": 2}, decode_step(1, 10)], "bad.jsonl")
     result = fp.replay([bad, short], timeline=True, by_worker=True)
     page = report.page(result)
+    # 80 + 1 + 3: neither the version that is none nor the row without a time.
+    assert "84 with work and a latency were put to the models" in page
+    assert "#intervals" not in report.page(fp.replay(bad, "linear", timeline=True))
     assert "2 faults" in page
     assert "no rank tells a time above zero" in page
     assert "By fit and worker" in page
@@ -210,8 +216,9 @@ def test_many_rows_are_thinned_out_and_the_page_says_so(trace: Trace) -> None:
     drawn = worker["points"]["row"]
     assert set(range(0, 100_000, 32)) <= set(drawn)
     assert [drawn[place] for place in worker["spikes"]] == list(spikes)
-    assert "Thinned out" in page
-    assert "one row in 32" in page
+    (told,) = figure_data(page)["thinning"]
+    assert f"Thinned out: {len(drawn):,} of 100,000 rows of this worker" in told
+    assert "one row in 32" in told
     for fit in worker["fits"]:
         for reason, places in fit["abstentions"].items():
             assert len(places) >= min(fit["abstained"][reason], 100)
@@ -248,6 +255,67 @@ def test_figures_are_svg_and_the_same_each_time(trace: Trace, tmp_path: Path) ->
     assert report.write_figures(result, tmp_path / "a") == first
 
 
+def test_of_many_workers_those_with_the_most_rows_are_drawn(trace: Trace, tmp_path: Path) -> None:
+    # Ten workers, of which the first and the sixth have one row less than the others.
+    steps = [
+        {**step, "worker_id": f"w{worker}"}
+        for number, step in enumerate(straight_line(6))
+        for worker in range(10)
+        if number < 5 or worker not in (0, 5)
+    ]
+    result = fp.replay(trace(steps), "linear", timeline=True)
+    assert result.timeline is not None
+    workers = [of for of in result.timeline["workers"] if of["worker_id"] not in ("w0", "w5")]
+    fewer = dataclasses.replace(result, timeline={**result.timeline, "workers": workers})
+    drawn, expected = (
+        report.write_figures(of, tmp_path / name) for of, name in ((result, "a"), (fewer, "b"))
+    )
+    assert (len(drawn), drawn[-1].name) == (2 + 2 * 8, "load-8.svg")
+    assert [path.read_bytes() for path in drawn] == [path.read_bytes() for path in expected]
+
+
+def test_a_verdict_takes_about_the_same_rows(trace: Trace) -> None:
+    result = fp.replay(trace(uneven(120)), "linear", timeline=True)
+    linear, last, median = result.results
+
+    def words(coverage_pct: float, mape_pct: float, *baselines: fp.FitResult) -> str:
+        stats = dataclasses.replace(linear.overall, coverage_pct=coverage_pct, mape_pct=mape_pct)
+        fits = (dataclasses.replace(linear, overall=stats), *baselines)
+        page = report.page(dataclasses.replace(result, results=fits))
+        return page[page.index("<article>") : page.index("</article>")].replace("\xa0", " ")
+
+    def of(fit: fp.FitResult, mape_pct: float) -> fp.FitResult:
+        stats = dataclasses.replace(fit.overall, coverage_pct=100.0, mape_pct=mape_pct)
+        return dataclasses.replace(fit, overall=stats)
+
+    both = of(last, 9.0), of(median, 8.0)
+    better = "the better of the forecasts that know no load, median with 8.0 %."
+    assert f"It beats {better}" in words(100.0, 7.0, *both)
+    assert "mean error</span>" in words(100.0, 7.0, *both)
+    assert f"It equals {better}" in words(100.0, 8.0, *both)
+    assert f"It loses to (over the 95.0 % it answered) {better}" in words(95.0, 8.5, *both)
+    one = words(100.0, 9.5, both[0])
+    assert "It loses to the forecast that knows no load, last with 9.0 %." in one
+    partial = words(94.9, 7.0, *both)
+    assert "mean error over the 94.9 % it answered</span>" in partial
+    assert "not set against median, which knows no load and has 8.0 %" in partial
+    assert ("beats" in partial, "loses" in partial) == (False, False)
+    alone = words(100.0, 7.0)
+    assert "knows no load" not in alone
+
+
+def test_traces_have_the_shortest_names_that_tell_them_apart(trace: Trace, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    paths = [trace(straight_line(9), name) for name in ("a/x.jsonl", "b/x.jsonl", "a/y.jsonl")]
+    page = report.page(fp.replay(paths, warmup=5, by_worker=True, timeline=True))
+    short = [str(Path("a", "x.jsonl")), str(Path("b", "x.jsonl")), "y.jsonl"]
+    assert figure_data(page)["names"] == dict(zip(map(str, paths), short, strict=True))
+    for path, name in zip(paths, short, strict=True):
+        assert f'title="{path}">{name}</td>' in page
+        assert f'title="{path} \N{MIDDLE DOT} no id">{name} \N{MIDDLE DOT} no id</td>' in page
+
+
 def test_a_report_never_overwrites_its_trace(trace: Trace, tmp_path: Path) -> None:
     path = trace(straight_line(), "timeline-1.svg")
     before = path.read_bytes()
@@ -262,3 +330,4 @@ def test_a_report_never_overwrites_its_trace(trace: Trace, tmp_path: Path) -> No
     ):
         assert refused(fp.ForepassError, write).code == "unwritable"
     assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]

@@ -49,6 +49,7 @@ def test_bad_targets_are_told_before_anything_is_read(
     path = trace(straight_line())
     before = path.read_bytes()
     both = tmp_path / "both"
+    figure = tmp_path / "distribution.svg"
     for arguments, told in [
         (["--html", path], f"{path}: cannot be written"),
         (["--html", tmp_path], f"{tmp_path}: cannot be written: this is a directory"),
@@ -57,6 +58,10 @@ def test_bad_targets_are_told_before_anything_is_read(
         (["--html", both, "--predictions", both], "--predictions and --html name the same file"),
         (["--figures", path], f"{path}: cannot be written: this is not a directory"),
         (["--figures", tmp_path / "no" / "figures"], "its directory does not exist"),
+        *(
+            (["--figures", tmp_path, option, figure], f"{figure}: cannot be written: a figure has")
+            for option in ("--html", "--json", "--predictions")
+        ),
     ]:
         run = command("replay", path, *arguments)
         assert (run.returncode, run.stdout, "Traceback" in run.stderr) == (1, "", False)
@@ -64,6 +69,18 @@ def test_bad_targets_are_told_before_anything_is_read(
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
     assert command("replay", path, "--html", "-").returncode == 2
+
+
+def test_the_figures_of_many_workers_are_few(
+    command: Command, trace: Trace, tmp_path: Path
+) -> None:
+    path = trace([{**step, "worker_id": f"w{n}"} for n, step in enumerate(straight_line(9))])
+    run = command("replay", path, "--figures", tmp_path / "figures")
+    told = (
+        "18 figures are in {}: those of each worker are of the 8 with the most rows, of 9 workers"
+    )
+    assert told.format(tmp_path / "figures") in run.stderr
+    assert len(list((tmp_path / "figures").iterdir())) == 18
 
 
 @pytest.mark.parametrize(("package", "option"), [("plotly", "--html"), ("matplotlib", "--figures")])

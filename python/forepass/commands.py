@@ -186,7 +186,8 @@ def replay_command(
             report.require("plotly", "--html")
         if figures is not None:
             report.require("matplotlib", "--figures")
-            report.figures_directory(figures)
+            beside = [str(path) for path in (json_file, predictions, html) if path is not None]
+            report.figures_directory(figures, [*kept, *beside])
         contenders = _contenders(fit or REPLAYED_FITS, configs)
         with _progress_bar() as progress:
             result = forepass.replay(
@@ -209,7 +210,7 @@ def replay_command(
             note(f"the report is {report.write_page(result, html)}")
         if figures is not None:
             written = report.write_figures(result, figures)
-            note(f"{len(written)} figures are in {figures}")
+            note(f"{len(written)} figures are in {figures}{_few_drawn(result)}")
         for source in result.inputs:
             tell_faults(source.warnings, source.faults)
         if json_file != Path("-"):
@@ -249,6 +250,13 @@ def inspect_command(
 
 
 app.command("launch")(launch_command)
+
+
+def _few_drawn(result: forepass.ReplayResult) -> str:
+    found, most = (result.timeline or {})["workers_found"], report.MOST_WORKERS_DRAWN
+    if found <= most:
+        return ""
+    return f": those of each worker are of the {most} with the most rows, of {found:,} workers"
 
 
 @contextmanager

@@ -6,17 +6,28 @@ Both take what `forepass.replay(..., timeline=True)` gives, and need the extra `
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from forepass.errors import ForepassError
-from forepass.outputs import output_target, unwritable
+from forepass.outputs import output_target, same_file, unwritable
 from forepass.report_page import html_page
 
 if TYPE_CHECKING:
     from forepass.replay_result import ReplayResult
     from forepass.sources import StrPath
+
+
+MOST_WORKERS_DRAWN = 8
+"""Of more workers, those with the most rows are drawn for papers."""
+
+_FIGURE_NAMES = (
+    "distribution.svg",
+    "cold-start.svg",
+    *(f"{what}-{n}.svg" for n in range(1, MOST_WORKERS_DRAWN + 1) for what in ("timeline", "load")),
+)
 
 
 def require(package: str, what: str) -> None:
@@ -61,11 +72,13 @@ def write_page(result: ReplayResult, path: StrPath) -> Path:
     return target
 
 
-def figures_directory(directory: StrPath) -> Path:
+def figures_directory(directory: StrPath, kept: Sequence[StrPath]) -> Path:
     """Where figures go: a directory that is there, or can be made.
 
+    `kept` names the files that no figure may overwrite.
+
     Raises:
-        ForepassError: neither.
+        ForepassError: neither, or a figure would be one of these files.
     """
     path = Path(directory)
     try:
@@ -75,6 +88,10 @@ def figures_directory(directory: StrPath) -> Path:
             return output_target(path, [])
         if not os.access(path, os.W_OK):
             raise unwritable(path, "permission denied")
+        for figure in (path / name for name in _FIGURE_NAMES):
+            for other in kept:
+                if same_file(figure, Path(other)):
+                    raise unwritable(figure, f"a figure has this name, and so has {other}")
     except (OSError, ValueError) as error:
         if isinstance(error, ForepassError):
             raise
@@ -86,7 +103,7 @@ def write_figures(result: ReplayResult, directory: StrPath) -> list[Path]:
     """Writes the figures as SVG into a directory, which is made where it is not there.
 
     `distribution.svg` and `cold-start.svg` are of all workers; `timeline-N.svg` and `load-N.svg`
-    are of each worker, in the order in which the replay met them.
+    are of each of the eight workers with the most rows, in the order in which the replay met them.
 
     Raises:
         ForepassError: the result has no timeline, matplotlib is not installed, or a file cannot be
@@ -96,12 +113,13 @@ def write_figures(result: ReplayResult, directory: StrPath) -> list[Path]:
     from forepass.report_figures import svg_figures  # noqa: PLC0415 (an extra)
 
     timeline = _with_timeline(result)
-    folder = figures_directory(directory)
     kept = _files(result)
+    folder = figures_directory(directory, kept)
     written = []
     try:
         folder.mkdir(exist_ok=True)
-        for name, svg in svg_figures(timeline):
+        drawings = svg_figures(timeline, MOST_WORKERS_DRAWN)
+        for name, svg in zip(_FIGURE_NAMES, drawings, strict=False):
             target = output_target(folder / name, kept)
             target.write_bytes(svg)
             written.append(target)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -43,9 +44,10 @@ _STATS_COLUMNS = (
     "counted",
 )
 _COLD_ROWS = (5, 10, 64, 1000)
+_FULL_COVERAGE_PCT = 95.0  # below, a mean error is of rows too different from those of others
 
 _Cell = tuple[str, float | str | None]
-"""What a cell shows, and what it is sorted by."""
+"""What a cell shows, and what it is sorted by; the latter is its title where both are texts."""
 
 
 def count(value: int) -> str:
@@ -56,6 +58,19 @@ def count(value: int) -> str:
 def plural(number: int, one: str, many: str | None = None) -> str:
     """A number of things."""
     return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
+def short_names(paths: Iterable[str]) -> dict[str, str]:
+    """Each path by as few of its last parts as tell it from the others."""
+    parts = {path: PurePath(path).parts or (path,) for path in paths}
+    names = {}
+    for path, own in parts.items():
+        others = [other for each, other in parts.items() if each != path]
+        length = 1
+        while length < len(own) and any(own[-length:] == other[-length:] for other in others):
+            length += 1
+        names[path] = str(PurePath(*own[-length:])) if length < len(own) else path
+    return names
 
 
 def is_baseline(fit: FitResult) -> bool:
@@ -96,8 +111,8 @@ def _lead(result: ReplayResult) -> Iterator[str]:
         text += f" of {plural(workers, 'worker')}"
     if rows:
         was = "was" if rows == 1 else "were"
-        text += f": {count(rows)} with work and a latency {was} forecast, each before the models "
-        text += "learned it."
+        text += f": {count(rows)} with work and a latency {was} put to the models, each before "
+        text += "they learned it."
     else:
         text += ", none of them with both work and a latency."
     if read > rows:
@@ -122,24 +137,30 @@ def _unscored(result: ReplayResult) -> str:
         return (
             "There is no accuracy to tell yet: a row counts once the model has learned "
             f"{plural(result.warmup, 'row')} of its kind of work, and these traces end before "
-            "that. Replay a longer recording, or lower the bar with --warmup. What was forecast "
-            "meanwhile is drawn below all the same."
+            "that. Replay a longer recording, or lower the bar with --warmup. Whatever was "
+            "forecast meanwhile is drawn below all the same."
         )
     return "There is no accuracy to tell: no fit answered any of the rows that count."
 
 
 def _card(fit: FitResult, baselines: Sequence[FitResult]) -> str:
     words = " ".join(_words(fit, baselines))
+    error = f"mean error {_answered_share(fit.overall)}".rstrip()
     return (
         f"<article><h2>{escape(fit.fit)}</h2>"
-        f'<p class="figure">{_percent(fit.overall.mape_pct)} <span>mean error</span></p>'
+        f'<p class="figure">{_percent(fit.overall.mape_pct)} <span>{error}</span></p>'
         f"<p>{escape(words)}</p></article>"
     )
 
 
+def _answered_share(stats: Stats) -> str:
+    """Over which share of the rows an error is, where that is not all."""
+    coverage = stats.coverage_pct or 0.0
+    return "" if coverage >= 99.95 else f"over the {_percent(coverage)} it answered"
+
+
 def _words(fit: FitResult, baselines: Sequence[FitResult]) -> Iterator[str]:
     stats = fit.overall
-    mape = stats.mape_pct or 0.0
     yield (
         f"{_percent(stats.median_ape_pct)} at the median; one row in a hundred was off by more "
         f"than {_percent(stats.p99_ape_pct)}. It answered {_percent(stats.coverage_pct)} of "
@@ -153,62 +174,79 @@ def _words(fit: FitResult, baselines: Sequence[FitResult]) -> Iterator[str]:
         name = KIND_NAMES.get(kind, kind)
         yield f"Its weakest work is {name}, with {_percent(worst.mape_pct)}."
     if baselines:
-        best = min(baselines, key=lambda other: _badness(other.overall))
-        verdict = "beats" if mape < _badness(best.overall) else "loses to"
-        yield (
-            f"It {verdict} the better of the forecasts that know no load, {best.fit} with "
-            f"{_percent(best.overall.mape_pct)}."
+        yield _verdict(stats, baselines)
+
+
+def _verdict(stats: Stats, baselines: Sequence[FitResult]) -> str:
+    """How a model does beside the best baseline, where both answered about the same rows."""
+    best = min(baselines, key=lambda other: _badness(other.overall))
+    other = best.overall
+    error = f"{_percent(other.mape_pct)} {_answered_share(other)}".rstrip()
+    if any((each.coverage_pct or 0.0) < _FULL_COVERAGE_PCT for each in (stats, other)):
+        return (
+            f"That is not set against {best.fit}, which knows no load and has {error}: these are "
+            "other rows."
         )
+    mine, theirs = _badness(stats), _badness(other)
+    verdict = "beats" if mine < theirs else "loses to" if mine > theirs else "equals"
+    over = _answered_share(stats)
+    if over:
+        verdict += f" ({over})"
+    among = "the forecast that knows no load"
+    if len(baselines) > 1:
+        among = "the better of the forecasts that know no load"
+    return f"It {verdict} {among}, {best.fit} with {error}."
 
 
 def accuracy(result: ReplayResult) -> str:
     """The tables of errors: by kind of work, by trace and by worker where there are several."""
-    by_kind = [
-        (fit.fit, kind, stats, fit.cpu_us_per_row if kind == "all" else None)
+    cells: list[Sequence[_Cell]] = [
+        (_text(fit.fit), _kind(kind), *_stats(stats), _cost(fit if kind == "all" else None))
         for fit in result.results
         for kind, stats in (*fit.by_kind.items(), ("all", fit.overall))
     ]
-    by_kind.sort(key=lambda row: _badness(row[2]), reverse=True)
-    cells: list[Sequence[_Cell]] = [
-        (_text(fit), _kind(kind), *_stats(stats), (f"{spent:.2f}" if spent else "", spent))
-        for fit, kind, stats, spent in by_kind
-    ]
     header = ("fit", "work", *_STATS_COLUMNS)
     cost = "\N{MICRO SIGN}s a row"
-    tables = [_table("By fit and kind of work", (*header, cost), cells, sorted_by=2)]
+    tables = [_table("By fit and kind of work", (*header, cost), cells, worst_in=2)]
+    names = short_names(source.path for source in result.inputs)
     by_trace = [
-        (fit.fit, path, stats)
+        (fit.fit, path, "", stats)
         for fit in result.results
         for path, stats in fit.by_input.items()
         if len(result.inputs) > 1
     ]
     by_worker = [
-        (fit.fit, f"{path} \N{MIDDLE DOT} {worker or 'no id'}", stats)
+        (fit.fit, path, worker or "no id", stats)
         for fit in result.results
         for path, workers in (fit.by_worker or {}).items()
         for worker, stats in workers.items()
     ]
     for name, rows in (("trace", by_trace), ("worker", by_worker)):
         if rows:
-            rows.sort(key=lambda row: _badness(row[2]), reverse=True)
-            cells = [(_text(fit), _text(of), *_stats(stats)) for fit, of, stats in rows]
+            cells = [
+                (_text(fit), _source(names[path], path, worker), *_stats(stats))
+                for fit, path, worker, stats in rows
+            ]
             header = ("fit", name, *_STATS_COLUMNS)
-            tables.append(_table(f"By fit and {name}", header, cells, sorted_by=2))
+            tables.append(_table(f"By fit and {name}", header, cells, worst_in=2))
     return (
         '<section id="accuracy"><h2>Accuracy</h2>'
-        "<p>Worst first. The head of a column sorts by it.</p>" + "".join(tables) + "</section>"
+        '<p>Worst first.<span class="scripted"> The head of a column sorts by it.</span></p>'
+        + "".join(tables)
+        + "</section>"
     )
 
 
 def cold_start(fits: Iterable[Mapping[str, Any]]) -> str:
     """The table of errors over the first rows."""
-    rows = [
+    rows: list[Sequence[_Cell]] = [
         (_text(fit["fit"]), _kind(kind), *(_cold_cell(curve, first) for first in _COLD_ROWS))
         for fit in fits
         for kind, curve in fit["cold_start"].items()
     ]
     header = ("fit", "work", *(f"first {count(first)}" for first in _COLD_ROWS))
-    return _table("Mean error over the first rows, and how many were answered", header, rows)
+    caption = "Mean error over the first rows, and how many were answered"
+    return _table(caption, header, rows, worst_in=2 + _COLD_ROWS.index(64))
 
 
 def _cold_cell(curve: Sequence[Mapping[str, Any]], first: int) -> _Cell:
@@ -224,12 +262,13 @@ def _cold_cell(curve: Sequence[Mapping[str, Any]], first: int) -> _Cell:
 
 def intervals(results: Iterable[FitResult]) -> Iterator[str]:
     """How well intervals held, of the fits that know any."""
-    rows = [
+    rows: list[Sequence[_Cell]] = [
         (
             _text(fit.fit),
             _kind(kind),
             (_percent(100 * float(level)), float(level)),
             (_percent(found.covered_pct), found.covered_pct),
+            _missing(float(level), found.covered_pct),
             (_percent(found.mean_width_pct), found.mean_width_pct),
             (count(found.rows), found.rows),
         )
@@ -238,18 +277,37 @@ def intervals(results: Iterable[FitResult]) -> Iterator[str]:
         for level, found in (stats.intervals or {}).items()
     ]
     if rows:
-        header = ("fit", "work", "level", "held", "mean width", "rows")
+        header = ("fit", "work", "level", "held", "too few", "mean width", "rows")
         yield (
             '<section id="intervals"><h2>Intervals</h2><p>Held is the share of latencies within '
-            "the interval that was given beforehand, and should be the level. The width is in "
-            "percent of the forecast.</p>"
-            + _table("By fit, kind of work and level", header, rows)
+            "the interval that was given beforehand, and should be the level: too few are the "
+            "points that are missing, below zero where it held more. The width is in percent of "
+            "the forecast.</p>"
+            + _table("By fit, kind of work and level", header, rows, worst_in=4)
             + "</section>"
         )
 
 
+def _missing(level: float, held_pct: float | None) -> _Cell:
+    if held_pct is None:
+        return ABSENT, None
+    missing = 100 * level - held_pct
+    return f"{missing:+.1f}", missing
+
+
 def _text(text: str) -> _Cell:
     return text, text
+
+
+def _source(name: str, path: str, worker: str) -> _Cell:
+    """A trace, or a worker of it, by its short name."""
+    suffix = f" \N{MIDDLE DOT} {worker}" if worker else ""
+    return name + suffix, path + suffix
+
+
+def _cost(fit: FitResult | None) -> _Cell:
+    spent = None if fit is None else fit.cpu_us_per_row
+    return (f"{spent:.2f}" if spent else ""), spent
 
 
 def _kind(kind: str) -> _Cell:
@@ -272,15 +330,24 @@ def _table(
     header: Sequence[str],
     rows: Sequence[Sequence[_Cell]],
     *,
-    sorted_by: int | None = None,
+    worst_in: int,
 ) -> str:
-    """A table whose columns sort where they are clicked, in a box that scrolls by itself."""
+    """A table, worst first by a column of numbers, in a box that scrolls by itself.
+
+    Columns sort where they are clicked.
+    """
+
+    def badness(row: Sequence[_Cell]) -> float:
+        key = row[worst_in][1]
+        return float("-inf") if key is None else float(key)
+
+    worst_first = sorted(rows, key=badness, reverse=True)
     heads = "".join(
-        f'<th scope="col"{" aria-sort=descending" if index == sorted_by else ""}>'
+        f'<th scope="col"{" aria-sort=descending" if index == worst_in else ""}>'
         f'<button type="button">{escape(name)}</button></th>'
         for index, name in enumerate(header)
     )
-    lines = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    lines = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in worst_first)
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}">'
         f'<table class="sortable"><caption>{escape(caption)}</caption>'
@@ -290,4 +357,6 @@ def _table(
 
 def _cell(cell: _Cell) -> str:
     shown, key = cell
-    return f'<td data-value="{"" if key is None else escape(str(key))}">{escape(shown)}</td>'
+    value = "" if key is None else escape(str(key))
+    title = f' title="{value}"' if isinstance(key, str) and key != shown else ""
+    return f'<td data-value="{value}"{title}>{escape(shown)}</td>'

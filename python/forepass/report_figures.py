@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
+from matplotlib.ticker import EngFormatter, FixedLocator, NullLocator
 
 from forepass.report_content import KIND_NAMES, is_baseline
 
@@ -35,21 +35,33 @@ _STYLE: Any = {
     "text.parse_math": False,
 }
 _WIDTH_IN = 5.5  # the text width of most papers
+_LEAST_ERROR_PCT = 0.01  # what is less is as good
+_COLD_TICKS = (1, 2, 5, 10, 20, 64, 200, 1000)
+_LOADS = ("attention load: KV tokens and query-key pairs", "FFN load: tokens")
 
 
-def svg_figures(result: ReplayResult) -> Iterator[tuple[str, bytes]]:
-    """File names and contents."""
+def svg_figures(result: ReplayResult, most_workers: int) -> Iterator[bytes]:
+    """The distribution and the cold start, then the course and the load of each worker.
+
+    Of more workers than asked for, those with the most rows.
+    """
     timeline: Mapping[str, Any] = result.timeline or {}
     last = max(
         (index for index, fit in enumerate(result.results) if not is_baseline(fit)), default=0
     )
     names = [fit.fit for fit in result.results]
     with mpl.rc_context(_STYLE):
-        yield "distribution.svg", _svg(_distribution(timeline))
-        yield "cold-start.svg", _svg(_cold_start(timeline["fits"]))
-        for number, worker in enumerate(timeline["workers"], start=1):
-            yield f"timeline-{number}.svg", _svg(_course(worker, last, names[last]))
-            yield f"load-{number}.svg", _svg(_load(worker, last, names[last]))
+        yield _svg(_distribution(timeline))
+        yield _svg(_cold_start(timeline["fits"]))
+        for worker in _longest(timeline["workers"], most_workers):
+            yield _svg(_course(worker, last, names[last]))
+            yield _svg(_load(worker, last, names[last]))
+
+
+def _longest(workers: Sequence[Mapping[str, Any]], most: int) -> list[Mapping[str, Any]]:
+    """The workers with the most rows, in their order; the first of those with as many."""
+    by_rows = sorted(range(len(workers)), key=lambda index: -workers[index]["rows"])
+    return [workers[index] for index in sorted(by_rows[:most])]
 
 
 def _svg(figure: Figure) -> bytes:
@@ -82,11 +94,16 @@ def _distribution(timeline: Mapping[str, Any]) -> Figure:
     axes.set(xlabel="error at most, %", ylabel="share of answered rows, %", ylim=(0, 101))
     for index, fit in enumerate(timeline["fits"]):
         sizes = fit["distribution_pct"]["all"] or []
-        points = [point for point in zip(sizes, timeline["shares_pct"], strict=False) if point[0]]
+        points = [
+            (max(size, _LEAST_ERROR_PCT), share)
+            for size, share in zip(sizes, timeline["shares_pct"], strict=False)
+            if size is not None
+        ]
         if points:
             axes.plot(*zip(*points, strict=True), label=fit["fit"], **_line(index))
             axes.set_xscale("log")
-            axes.xaxis.set_major_formatter("{x:g}")
+            axes.set_xlim(left=_LEAST_ERROR_PCT)
+            axes.xaxis.set_major_formatter("{x:,.10g}")
     return _finish(figure, axes)
 
 
@@ -106,7 +123,9 @@ def _cold_start(fits: Sequence[Mapping[str, Any]]) -> Figure:
                 **_line(index),
             )
             axes.set_xscale("log")
-            axes.xaxis.set_major_formatter("{x:g}")
+            axes.xaxis.set_major_locator(FixedLocator(_COLD_TICKS))
+            axes.xaxis.set_major_formatter("{x:,g}")
+            axes.xaxis.set_minor_locator(NullLocator())
     axes.set_ylim(bottom=0)
     return _finish(figure, axes)
 
@@ -162,8 +181,8 @@ def _load(worker: Mapping[str, Any], index: int, name: str) -> Figure:
     if "features" in fit:
         columns = [list(column) for column in zip(*fit["features"], strict=True)]
     both = figure.subplots(1, 2, sharey=True)
-    for axes, column, label in zip(both, range(2), ("attention", "FFN"), strict=True):
-        axes.set(xlabel=f"{label} feature", ylim=(-105, _most(fit)))
+    for axes, column, label in zip(both, range(2), _LOADS, strict=True):
+        axes.set(xlabel=label, ylim=(-105, _most(fit)))
         axes.axhline(0, color="#444444", linewidth=0.6)
         for place, kind in enumerate(worker["kinds"]):
             drawn = [

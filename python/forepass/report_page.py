@@ -20,6 +20,7 @@ from forepass.report_content import (
     intervals,
     is_baseline,
     plural,
+    short_names,
     summary,
 )
 
@@ -53,6 +54,9 @@ def html_page(result: ReplayResult, plotly: str) -> str:
 <link rel="icon" href="data:,">
 <style>
 {style}</style>
+<noscript><style>
+figure, #load, #errors, .scripted, th button::after {{ display: none !important; }}
+</style></noscript>
 </head>
 <body>
 {"".join(_body(result))}
@@ -88,8 +92,11 @@ def _figure_data(result: ReplayResult) -> dict[str, Any]:
         }
         for fit in result.results
     }
-    drawn: dict[str, Any] = _rounded({**(result.timeline or {}), "p99_pct": p99_pct})
+    timeline = result.timeline or {}
+    drawn: dict[str, Any] = _rounded({**timeline, "p99_pct": p99_pct})
     return drawn | {
+        "names": short_names(source.path for source in result.inputs),
+        "thinning": [_thinning(worker) for worker in timeline["workers"]],
         "kinds": KIND_NAMES,
         "reasons": REASONS,
         "baselines": [fit.fit for fit in result.results if is_baseline(fit)],
@@ -112,24 +119,26 @@ def _short(text: str, most: int) -> str:
 
 def _body(result: ReplayResult) -> Iterator[str]:
     named = ", ".join(source.path for source in result.inputs)
+    held = "".join(intervals(result.results))
+    to_intervals = '<a href="#intervals">Intervals</a> ' if held else ""
     yield f"""<header>
 <p class="brand">Forepass <span>{escape(result.forepass_version)}</span></p>
 <h1>How well each pass was forecast</h1>
 <p class="traces">{escape(_short(named, 300))}</p>
-<nav aria-label="Sections"><a href="#accuracy">Accuracy</a> <a href="#course">Over time</a>
+<nav aria-label="Sections"><a href="#accuracy">Accuracy</a> <a href="#course">Over the trace</a>
 <a href="#load">Over load</a> <a href="#errors">Distribution</a> <a href="#cold">Cold start</a>
-<a href="#inputs">Inputs</a> <a href="#setup">Configuration</a></nav>
+{to_intervals}<a href="#inputs">Inputs</a> <a href="#setup">Configuration</a></nav>
 </header>
 <main>"""
     timeline = result.timeline or {}
     yield summary(result)
     yield accuracy(result)
     yield _FIGURES.format(
-        thinning=escape(_thinning(timeline)),
+        few=escape(_few(timeline)),
         medians=f"{timeline['spike_medians']:g}",
         cold_table=cold_start(timeline["fits"]),
     )
-    yield from intervals(result.results)
+    yield held
     yield _inputs(result)
     yield _setup(result)
     yield """</main>
@@ -139,28 +148,30 @@ and bias is their signed mean, positive where forecasts are too high. This page 
 loads nothing.</footer>"""
 
 
-_FIGURES = """<section id="course"><h2>Observed and predicted over time</h2>
-<form id="controls" aria-label="What the figures show">
+_FIGURES = """<section id="course"><h2>Observed and predicted over the trace</h2>
+<noscript><p>The figures need scripts, which are switched off here. The tables are complete
+without them.</p></noscript>
+<form id="controls" hidden aria-label="What the figures show">
 <label>Worker <select id="worker"></select></label>
 <label>Kind of work <select id="kind"></select></label>
 <label>Fit <select id="fit"></select></label>
 <label class="check"><input type="checkbox" id="log" checked> logarithmic latency</label>
 </form>
-<p class="note">{thinning}</p>
+<p class="note">{few}<span id="told-thinning"></span></p>
 <figure><div class="plot tall" id="plot-course" role="img" aria-label="Observed and predicted \
 latency of each row, with spikes, worst errors, abstentions and events"></div>
 <figcaption>Hollow dots are rows of the warm-up. A spike is a latency of more than {medians} \
-medians of its worker and kind of work; the worst errors are those after the warm-up. Below \
-the latencies: what was done to the fit, and when. <span id="told-course"></span> Drag to zoom \
-and double-click to come back, or use the buttons.</figcaption></figure>
+medians of its worker and kind of work; the worst errors are those after the warm-up. \
+<span id="told-course"></span> <span class="by-mouse">Drag to zoom and double-click to come back, \
+or use the buttons.</span><span class="by-touch">Zoom with the buttons.</span></figcaption></figure>
 </section>
 <section id="load"><h2>Error over load</h2>
 <p>Where forecasts are too high, the error is above zero. A step is the median of rows with about \
-the same load; uprights are the knots that the spline has at the end of the trace.</p>
+the same load.</p>
 <div class="pair">
 <figure><div class="plot" id="plot-attention" role="img" aria-label="Error over the attention \
-feature, with medians and knots"></div><figcaption id="caption-attention"></figcaption></figure>
-<figure><div class="plot" id="plot-ffn" role="img" aria-label="Error over the FFN feature, with \
+load, with medians and knots"></div><figcaption id="caption-attention"></figcaption></figure>
+<figure><div class="plot" id="plot-ffn" role="img" aria-label="Error over the FFN load, with \
 medians and knots"></div><figcaption id="caption-ffn"></figcaption></figure>
 </div></section>
 <section id="errors"><h2>Distribution of errors</h2>
@@ -178,23 +189,23 @@ tells.</figcaption></figure>
 {cold_table}</section>"""
 
 
-def _thinning(timeline: Mapping[str, Any]) -> str:
-    workers, found = timeline["workers"], timeline["workers_found"]
-    if not workers:
+def _few(timeline: Mapping[str, Any]) -> str:
+    drawn, found = len(timeline["workers"]), timeline["workers_found"]
+    if drawn == found:
         return ""
-    few = ""
-    if len(workers) < found:
-        few = f"Of {count(found)} workers, the {count(len(workers))} with the most rows are here. "
-    strides = sorted({worker["every"] for worker in workers if worker["every"] > 1})
-    if not strides:
-        return f"{few}Every row with work and a latency is drawn."
-    drawn = sum(len(worker["points"]["row"]) for worker in workers)
-    rows = sum(worker["rows"] for worker in workers)
-    every = f"{strides[0]}" if len(strides) == 1 else f"{strides[0]} to {strides[-1]}, by worker,"
+    return f"Of {count(found)} workers, the {count(drawn)} with the most rows are here. "
+
+
+def _thinning(worker: Mapping[str, Any]) -> str:
+    """What of a worker's rows the figures leave out."""
+    if worker["every"] == 1:
+        return "Every row of this worker with work and a latency is drawn."
     return (
-        f"{few}Thinned out: {count(drawn)} of {plural(rows, 'row')} are drawn here and over load. "
-        f"That is one row in {every} and always the greatest spikes, the worst errors of each fit, "
-        "and abstentions, as far as there is room. All other numbers on this page are of all rows."
+        f"Thinned out: {count(len(worker['points']['row']))} of {plural(worker['rows'], 'row')} of "
+        f"this worker are drawn here and over load. That is one row in {count(worker['every'])} "
+        "and always the greatest spikes, the worst errors of each fit, and abstentions, as far as "
+        "there is room. Medians over load are of the evenly chosen rows alone. The tables, the "
+        "distribution and the cold start are of all rows."
     )
 
 
@@ -216,7 +227,7 @@ def _input(source: ReplayInput, scored: int) -> str:
     facts = {
         "files": ", ".join(source.files) if source.files != (source.path,) else "",
         "format": source.format or "unknown",
-        "rows": f"{count(source.rows)} read, {count(scored)} forecast",
+        "rows": f"{count(source.rows)} read, {count(scored)} scored",
         "left out": skipped or "none",
         "SHA-256": source.sha256 or "none: not a regular file",
     }

@@ -5,6 +5,7 @@ const data = JSON.parse(byId("report-data").textContent);
 const plots = ["course", "attention", "ffn", "distribution", "cold"];
 const touch = matchMedia("(pointer: coarse)");
 const dark = matchMedia("(prefers-color-scheme: dark)");
+const upright = matchMedia("(orientation: portrait)");
 const narrow = matchMedia("(max-width: 40rem)");
 
 // Tables: a click sorts, worst (greatest) first, another one turns the order round.
@@ -37,17 +38,13 @@ const options = (select, texts) => {
   select.disabled = texts.length < 2;
 };
 const kindName = (kind) => data.kinds[kind] || kind;
-const fileName = (path) => path.split(/[\\/]/).filter(Boolean).pop() || path;
-const paths = [...new Set(data.workers.map((worker) => worker.input))];
-const areDistinct = new Set(paths.map(fileName)).size === paths.length;
-const shortName = (path) => (areDistinct ? fileName(path) : path);
 const fits = data.fits.map((fit) => fit.fit);
 const selects = { worker: byId("worker"), kind: byId("kind"), fit: byId("fit") };
 options(
   selects.worker,
   data.workers.map(({ input, worker_id, timing_scope }, index) => [
     index,
-    [shortName(input), worker_id, timing_scope].filter(Boolean).join(" \u00b7 "),
+    [data.names[input], worker_id, timing_scope].filter(Boolean).join(" \u00b7 "),
   ]),
 );
 options(selects.fit, fits.map((fit, index) => [index, fit]));
@@ -81,30 +78,48 @@ const theme = () => {
 const escaped = (text) =>
   String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
+// Entries of a legend share one width; it stands above the plot, below the buttons on a phone.
+const entrySpace = 45;
+const entryHeight = 19;
+const brush = document.createElement("canvas").getContext("2d");
+const legendOf = (traces, font, width) => {
+  brush.font = `${font.size}px ${font.family}`;
+  const texts = traces.filter((trace) => trace.showlegend !== false).map((trace) => trace.name);
+  const widest = Math.ceil(Math.max(0, ...texts.map((text) => brush.measureText(text).width)));
+  const columns = Math.max(1, Math.floor(width / (widest + entrySpace)));
+  return { entrywidth: widest, rows: Math.ceil(texts.length / columns) };
+};
+
 const draw = (name, traces, layout) => {
   const color = theme();
   const plot = byId(`plot-${name}`);
   plot.classList.remove("empty");
   if (plot.firstChild && plot.firstChild.className === "message") plot.replaceChildren();
+  const font = { family: getComputedStyle(document.body).fontFamily, size: 12, color: color.ink };
+  const small = { ...font, size: narrow.matches ? 11 : 12 };
+  const sides = { l: 62, r: 12 };
+  const { entrywidth, rows } = legendOf(traces, small, plot.clientWidth - sides.l - sides.r);
+  const buttons = touch.matches ? 36 : 14;
   Plotly.react(
     plot,
     traces,
     {
       paper_bgcolor: color.paper,
       plot_bgcolor: color.paper,
-      font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: color.ink },
-      margin: { l: 48, r: 12, t: touch.matches ? 84 : 40, b: 40 },
+      font,
+      margin: { ...sides, t: buttons + 8 + entryHeight * rows, b: 40 },
       dragmode: touch.matches ? false : "zoom",
       hovermode: "closest",
       hoverlabel: { bgcolor: color.raised, bordercolor: color.line, font: { color: color.ink } },
       modebar: { bgcolor: "rgba(0,0,0,0)", color: color.muted, activecolor: color.accent },
       legend: {
         orientation: "h",
+        traceorder: "normal",
         x: 0,
         y: 1.01,
         yanchor: "bottom",
-        font: { size: 12 },
-        ...(narrow.matches && { entrywidth: 82 }),
+        font: small,
+        entrywidth,
       },
       ...layout,
     },
@@ -144,7 +159,7 @@ unpacked().then(
       control.addEventListener("change", drawAll);
     }
     byId("controls").addEventListener("submit", (event) => event.preventDefault());
-    for (const media of [dark, narrow, touch]) media.addEventListener("change", drawAll);
+    for (const media of [dark, narrow, touch, upright]) media.addEventListener("change", drawAll);
   },
   (error) => plots.forEach((name) => say(name, error.message)),
 );

@@ -36,6 +36,7 @@ const chosen = () => {
   const all = worker.points.row.map((_, index) => index).filter(isIn);
   return { worker, kind, fit, isIn, all, name: fits[selects.fit.value] };
 };
+const told = (number) => number.toLocaleString("en");
 const at = (values, indices) => indices.map((index) => values[index]);
 
 const drawCourse = () => {
@@ -73,15 +74,9 @@ const drawCourse = () => {
       ...more,
     });
     if (known.length > 1) {
-      traces.push(edge(0, { showlegend: false, legendgroup: "interval" }));
-      traces.push(
-        edge(1, {
-          fill: "tonexty",
-          fillcolor: `${color.accent}2e`,
-          legendgroup: "interval",
-          name: `${Math.round(data.interval_level * 100)} % interval`,
-        }),
-      );
+      traces.push(edge(0, { showlegend: false }));
+      const fillcolor = `${color.accent}2e`;
+      traces.push(edge(1, { fill: "tonexty", fillcolor, name: "interval" }));
     }
   }
   const symbols = (indices, cold, warm) =>
@@ -104,14 +99,14 @@ const drawCourse = () => {
     color: color.warn,
     line: { width: 1.8 },
   });
-  points("worst error", fit.worst.filter(isIn), observed_ms, {
+  points("worst", fit.worst.filter(isIn), observed_ms, {
     symbol: "diamond-open",
     size: 9,
     color: color.other,
     line: { width: 1.3 },
   });
   points(
-    "no forecast",
+    "abstained",
     abstained.map(([index]) => index),
     observed_ms,
     { symbol: "x-thin-open", size: 8, color: color.ink, line: { width: 1.4 } },
@@ -134,9 +129,15 @@ const drawCourse = () => {
       hovertemplate: `row %{x}<br>${eventNames[sort]}<extra></extra>`,
     }),
   );
+  // The axis is that of latencies: the far end of an interval may be a hundred times as far.
+  const isLog = byId("log").checked;
+  const predicted = at(fit.predicted_ms, answered).filter((ms) => ms > 0);
+  const latencies = [...at(observed_ms, all), ...predicted];
+  const least = latencies.reduce((one, other) => Math.min(one, other));
+  const most = latencies.reduce((one, other) => Math.max(one, other));
+  const pad = 0.02 + 0.04 * Math.log10(most / least);
   // Over decades, not every digit has room for its tick.
-  const latencies = at(observed_ms, all);
-  const isLong = byId("log").checked && Math.max(...latencies) > 20 * Math.min(...latencies);
+  const isLong = isLog && most > 20 * least;
   const lanes = events.length ? 0.05 + 0.055 * events.length : 0;
   const share = narrow.matches ? 1.25 : 1;
   draw("course", traces, {
@@ -147,7 +148,8 @@ const drawCourse = () => {
     }),
     yaxis: axis(color, {
       title: "latency, ms",
-      type: byId("log").checked ? "log" : "linear",
+      type: isLog ? "log" : "linear",
+      range: isLog ? [Math.log10(least) - pad, Math.log10(most) + pad] : [0, 1.04 * most],
       ...(isLong && { dtick: "D2" }),
       domain: [lanes * share + (lanes ? 0.02 : 0), 1],
     }),
@@ -158,33 +160,59 @@ const drawCourse = () => {
         domain: [0, lanes * share],
         fixedrange: true,
         range: [-0.6, events.length - 0.4],
-        tickfont: { size: narrow.matches ? 10 : 12 },
+        ...(narrow.matches && {
+          tickvals: events.map(([sort]) => eventNames[sort]),
+          ticktext: events.map(([sort]) => eventNames[sort].split(" ")[0]),
+        }),
       }),
     }),
-    uirevision: `${selects.worker.value}/${kind}`,
+    uirevision: `${selects.worker.value}/${kind}/${isLog}`,
   });
-  const counts = Object.entries(fit.abstained)
-    .map(([reason, count]) => `${count.toLocaleString("en")} ${reason.replaceAll("_", " ")}`)
-    .join(", ");
-  const did = events.map(([sort, of]) => `${eventNames[sort]} ${of.count.toLocaleString("en")} times`);
-  byId("told-course").textContent =
-    (counts ? `Abstentions of ${name}, by reason: ${counts}.` : `${name} never abstained.`) +
-    (did.length ? ` Events: ${did.join(", ")}.` : "");
+  byId("told-thinning").textContent = data.thinning[selects.worker.value];
+  const level = `${Math.round(data.interval_level * 100)} %`;
+  byId("told-course").textContent = [
+    traces.some((trace) => trace.fill) ? `The shade is the ${level} interval.` : "",
+    toldAbstentions(fit, name),
+    toldEvents(events),
+  ].join(" ");
+};
+
+const toldAbstentions = (fit, name) => {
+  const counts = Object.entries(fit.abstained).map(([reason, count]) => {
+    const drawn = (fit.abstentions[reason] || []).length;
+    const some = drawn < count ? ` (${told(drawn)} of them drawn)` : "";
+    return `${told(count)} ${reason.replaceAll("_", " ")}${some}`;
+  });
+  if (!counts.length) return `${name} never abstained.`;
+  return `Abstentions of ${name}, by reason: ${counts.join(", ")}.`;
+};
+
+const toldEvents = (events) => {
+  const did = events.map(([sort, { count, rows }]) => {
+    // Where there are too many, every second mark goes, and again.
+    const every = 2 ** Math.ceil(Math.log2(count / rows.length));
+    const some = every > 1 ? ` (one mark in ${told(every)} is drawn)` : "";
+    return `${eventNames[sort]} ${told(count)} times${some}`;
+  });
+  if (!did.length) return "";
+  return `Below the latencies: what was done to the fit, and when: ${did.join(", ")}.`;
+};
+
+const loads = {
+  attention: ["attention load", "KV tokens and query-key pairs"],
+  ffn: ["FFN load", "tokens"],
 };
 
 const drawLoad = (name, column) => {
   const { worker, kind, fit, all, name: fitName } = chosen();
   const color = theme();
   const warming = new Set(worker.warming_up);
-  const loads = fit.features ? fit.features.map((pair) => pair[column]) : worker.points[name];
+  const values = fit.features ? fit.features.map((pair) => pair[column]) : worker.points[name];
   const drawn = all.filter((index) => !warming.has(index) && fit.error_pct[index] !== null);
-  const title = name === "ffn" ? "FFN feature" : "attention feature";
-  if (!drawn.length) {
-    say(name, "No row of these counts towards accuracy: there is no error to draw.");
-    byId(`caption-${name}`).textContent = "";
-    return;
-  }
-  const loadsDrawn = at(loads, drawn);
+  const [load, unit] = loads[name];
+  byId("plot-ffn").parentElement.hidden = !drawn.length;
+  if (!drawn.length) return say(name, "No row of these counts towards accuracy: there is no error to draw.");
+  const loadsDrawn = at(values, drawn);
   const least = loadsDrawn.reduce((one, other) => Math.min(one, other));
   const isWide = least > 0 && loadsDrawn.some((load) => load > 50 * least);
   const most = Math.max(60, 1.15 * (data.p99_pct[fitName][kind] || 0));
@@ -201,18 +229,16 @@ const drawLoad = (name, column) => {
       type: "scatter",
       mode: "markers",
       name: kindName(of),
-      legendgroup: of,
-      x: at(loads, indices),
+      x: at(values, indices),
       y: at(fit.error_pct, indices),
       customdata: at(worker.points.row, indices),
       marker: { symbol: shapes[place], size: 4.5, color: own, opacity: 0.5 },
-      hovertemplate: `row %{customdata}<br>${title} %{x:.4g}<br>error %{y:+.1f} %<extra></extra>`,
+      hovertemplate: `row %{customdata}<br>${load} %{x:.4g}<br>error %{y:+.1f} %<extra></extra>`,
     });
     const bins = (fit.load[of] || [[], []])[column];
     const median = (line) => ({
       type: "scatter",
       mode: "lines+markers",
-      legendgroup: of,
       showlegend: false,
       x: bins.flatMap((bin) => [bin.from, bin.to]),
       y: bins.flatMap((bin) => [bin.median_pct, bin.median_pct]),
@@ -237,7 +263,7 @@ const drawLoad = (name, column) => {
   });
   draw(name, [...traces, ...medians], {
     xaxis: axis(color, {
-      title,
+      title: `${load}: ${fit.features ? "weighted " : ""}${unit}`,
       type: isWide ? "log" : "linear",
       dtick: isWide ? 1 : undefined,
       zeroline: false,
@@ -251,8 +277,8 @@ const drawLoad = (name, column) => {
   ).length;
   byId(`caption-${name}`).textContent =
     `Errors of ${fitName}, work: ${kindName(kind)}.` +
-    (beyond ? ` ${beyond.toLocaleString("en")} rows lie beyond the axis; zoom out to see them.` : "") +
-    (shapesDrawn.length ? "" : ` ${fitName} has no knots here.`);
+    (beyond ? ` ${told(beyond)} rows lie beyond the axis; zoom out to see them.` : "") +
+    (shapesDrawn.length ? " Uprights are the knots at the end of the trace." : "");
 };
 
 const drawByFit = (name, points, layout, empty) => {
@@ -264,7 +290,7 @@ const drawByFit = (name, points, layout, empty) => {
       ? {
           type: "scatter",
           mode: layout.mode,
-          name: fit.fit,
+          name: fit.fit.length > 24 ? `${fit.fit.slice(0, 23)}\u2026` : fit.fit,
           x,
           y,
           text,
@@ -282,31 +308,40 @@ const drawByFit = (name, points, layout, empty) => {
   draw(name, traces, {
     xaxis: axis(color, layout.x),
     yaxis: axis(color, layout.y),
-    // On a phone the legend takes a line for two fits, below the buttons.
-    ...(touch.matches && {
-      margin: { l: 48, r: 12, t: 46 + 19 * Math.ceil(traces.length / 2), b: 40 },
-    }),
     uirevision: kind,
   });
 };
 
-const drawDistribution = () =>
+const leastError = 0.01; // percent; what is less is as good
+const drawDistribution = () => {
+  const points = (fit, kind) => {
+    const sizes = fit.distribution_pct[kind] || [];
+    const finite = sizes.map((_, index) => index).filter((index) => sizes[index] !== null);
+    const x = at(sizes, finite).map((size) => Math.max(size, leastError));
+    return { x, y: at(data.shares_pct, finite) };
+  };
+  const most = Math.max(1, ...data.fits.flatMap((fit) => points(fit, selects.kind.value).x));
   drawByFit(
     "distribution",
-    (fit, kind) => {
-      const sizes = fit.distribution_pct[kind] || [];
-      const drawn = sizes.map((size, index) => index).filter((index) => sizes[index] > 0);
-      return { x: at(sizes, drawn), y: at(data.shares_pct, drawn) };
-    },
+    points,
     {
       mode: "lines",
-      x: { title: "error at most, %", type: "log", dtick: 1 },
+      x: {
+        title: "error at most, %",
+        type: "log",
+        range: [Math.log10(leastError), Math.log10(1.2 * most)],
+        dtick: narrow.matches ? 2 : 1,
+        exponentformat: "none",
+        separatethousands: true,
+      },
       y: { title: "share of answered rows, %", range: [0, 101] },
       hover: "%{y:.3g} % of rows within %{x:.3g} %<extra>FIT</extra>",
     },
     "No row counts towards accuracy: there is no distribution to draw.",
   );
+};
 
+const coldTicks = [1, 2, 5, 10, 20, 64, 200, 1000];
 const drawCold = () =>
   drawByFit(
     "cold",
@@ -323,8 +358,8 @@ const drawCold = () =>
       x: {
         title: "first rows",
         type: "log",
-        tickvals: [1, 5, 10, 64, 200, 1000],
-        ticktext: ["1", "5", "10", "64", "200", "1,000"],
+        tickvals: coldTicks,
+        ticktext: coldTicks.map(told),
       },
       y: { title: "mean error, %", rangemode: "tozero" },
       hover: "first %{x} rows: %{y:.3g} %<br>%{text}<extra>FIT</extra>",
@@ -338,6 +373,7 @@ const drawAll = () => {
     drawLoad("attention", 0);
     drawLoad("ffn", 1);
   } else {
+    byId("plot-ffn").parentElement.hidden = true;
     for (const name of plots.slice(0, 3)) say(name, "No row with work and a latency: nothing to draw.");
   }
   drawDistribution();
