@@ -320,15 +320,13 @@ impl TraceReader {
             }
             return Ok(Step::Nothing);
         }
-        match self.join.as_mut().and_then(Join::give_up) {
-            Some(lost) => self.fault(&incomplete(&lost), lost.line, None),
-            None => {
-                for text in std::mem::take(&mut self.streams).conclude() {
-                    self.summary.warn(format!("{}: {text}", self.name));
-                }
-                Ok(Step::End)
-            }
+        if let Some(lost) = self.join.as_mut().and_then(Join::give_up) {
+            return self.fault(&incomplete(&lost), lost.line, None);
         }
+        for text in std::mem::take(&mut self.streams).conclude() {
+            self.summary.warn(format!("{}: {text}", self.name));
+        }
+        Ok(Step::End)
     }
 
     /// Tells of a place where compressed data break off, and whether reading goes on behind it.

@@ -29,7 +29,7 @@ struct Worker {
 
 /// What is known of a rank.
 struct Rank {
-    rank: u32,
+    number: u32,
     /// Counter of the latest record, and whether the one before this was there already.
     counter: u64,
     repeating: bool,
@@ -85,7 +85,7 @@ impl Streams {
             ));
         }
         if let ([rank], false) = (ranks, self.told.ranks_apart) {
-            if worker.ranks.iter().any(|known| known.rank != rank.dp_rank) {
+            if worker.ranks.iter().any(|known| known.number != rank.dp_rank) {
                 self.told.ranks_apart = true;
                 tell(format!(
                     "{worker} has several ranks, each on lines of its own: they are not joined \
@@ -154,11 +154,11 @@ impl Streams {
 
 impl Worker {
     /// What is known of a rank, which is entered when first seen.
-    fn rank(&mut self, rank: u32) -> &mut Rank {
-        let found = self.ranks.iter().position(|known| known.rank == rank);
+    fn rank(&mut self, number: u32) -> &mut Rank {
+        let found = self.ranks.iter().position(|known| known.number == number);
         let place = found.unwrap_or_else(|| {
             self.ranks.push(Rank {
-                rank,
+                number,
                 counter: 0,
                 repeating: false,
                 remembered: Remembered::default(),
