@@ -78,6 +78,7 @@ readme: $(VENV)/demo.stamp
 ## docs: write everything in the pages that is written by a script
 docs: readme
 	$(BIN)/python docs/launch_matrix.py --write
+	$(BIN)/python docs/trtllm_stats.py --write
 	$(BIN)/python docs/api_reference.py --write
 
 ## evidence: measure everything anew that can be, and write the tables of the pages from it

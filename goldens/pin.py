@@ -110,16 +110,22 @@ def pinned(
     return written + [_entry(case, reason) for key, case in computed.items() if key not in frozen]
 
 
+def _git(*arguments: str) -> str | None:
+    run = subprocess.run(
+        ["git", *arguments], cwd=GOLDENS, capture_output=True, text=True, check=False
+    )
+    return run.stdout.strip() if run.returncode == 0 else None
+
+
 def _entry(case: Case, reason: str | None) -> Entry:
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=GOLDENS, capture_output=True, text=True, check=False
-    ).stdout.strip()
+    changed = _git("status", "--porcelain", "--", ":/", f":(exclude){PINNED.name}")
     return {
         "key": case.key,
         "value": case.value(),
         "provenance": {
             "forepass_version": forepass.__version__,
-            "commit": commit or None,
+            "commit": _git("rev-parse", "HEAD"),
+            "clean_tree": changed == "",
             "command": "make goldens",
             "date": dt.datetime.now(dt.UTC).date().isoformat(),
             "platform": sysconfig.get_platform(),
@@ -132,11 +138,26 @@ def _entry(case: Case, reason: str | None) -> Entry:
 
 
 def read(path: Path = PINNED) -> list[Entry]:
-    """The frozen entries, in the order in which they were frozen."""
+    """The frozen entries, in the order in which they were frozen.
+
+    Raises:
+        PinError: a file that is not the document of frozen numbers.
+    """
     if not path.exists():
         return []
-    entries: list[Entry] = json.loads(path.read_text(encoding="utf-8"))["entries"]
-    return entries
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise PinError(f"{path}: cannot be read: {error}: restore it from git") from error
+    found = document.get("entries") if isinstance(document, dict) else None
+    if not isinstance(found, list) or not all(_is_entry(entry) for entry in found):
+        raise PinError(f"{path}: no object with a list of whole entries: restore it from git")
+    return found
+
+
+def _is_entry(entry: Any) -> bool:
+    names = {"key", "value", "provenance", "history"}
+    return isinstance(entry, dict) and set(entry) == names
 
 
 def rendered(entries: Sequence[Entry]) -> str:
@@ -151,8 +172,8 @@ def main(arguments: Sequence[str] | None = None, path: Path = PINNED) -> int:
     parser.add_argument("--refresh", metavar="KEY", action="append", default=[])
     parser.add_argument("--reason", metavar="TEXT")
     options = parser.parse_args(arguments)
-    entries = read(path)
     try:
+        entries = read(path)
         written = pinned(entries, cases(), options.refresh, options.reason)
     except PinError as refusal:
         print(refusal, file=sys.stderr)

@@ -213,6 +213,12 @@ def test_an_unwritable_output_is_found_before_reading(
         assert "cannot be written" in run.stderr
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_an_output_that_fails_while_it_is_written_is_named(command: Command, trace: Trace) -> None:
+    run = ended(command("replay", trace(straight_line()), "--json", "/dev/full"), BAD_INPUT)
+    assert run.stderr.startswith("forepass: /dev/full: cannot be written: ")
+
+
 def test_names_of_any_bytes_can_be_printed(tmp_path: Path) -> None:
     path = tmp_path / "r\udce9sum\u00e9.jsonl"
     try:

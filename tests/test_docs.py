@@ -48,6 +48,17 @@ def test_the_api_page_is_what_the_docstrings_say() -> None:
         assert f"`{name}`" in committed
 
 
+def test_the_statistics_to_try_are_those_of_their_script() -> None:
+    written = runpy.run_path(str(ROOT / "docs" / "trtllm_stats.py"))["lines"]()
+    committed = (ROOT / "docs" / "trtllm_stats.jsonl").read_text(encoding="utf-8")
+    assert written == committed, "run `make docs`"
+    assert len(committed) < 120_000
+    linear, auto = fp.replay(ROOT / "docs" / "trtllm_stats.jsonl", baselines=False).results
+    for fit in (linear, auto):
+        assert set(fit.by_kind) == {"pure_prefill", "pure_decode", "contains_locally_mixed"}
+        assert all(stats.eligible >= 20 for stats in fit.by_kind.values())
+
+
 def test_the_codes_are_listed_in_the_order_of_the_checks() -> None:
     listed = re.findall(r"^\| `(E_\w+)` \|", LAUNCH_PAGE, re.MULTILINE)
     assert tuple(listed) == LAUNCH_CODES
@@ -69,7 +80,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("docs", "tests/data", "python/forepass/data"):
         shutil.copytree(ROOT / name, folder / name)
     shutil.copy(fp.sample_path(), folder / "trace.jsonl.gz")
-    shutil.copy(ROOT / "tests" / "data" / "trtllm_stats.json", folder / "stats.json")
     (folder / "options.yaml").write_text("max_batch_size: 8\n")
     return folder
 

@@ -160,6 +160,37 @@ def test_a_refresh_keeps_the_old_number_and_the_reason(goldens: tuple[Path, Pin]
     assert after["history"] == [{name: before[name] for name in ("value", "provenance")}]
 
 
+@pytest.mark.parametrize(
+    "damaged",
+    ['{"entries": [', "[]", "{}", '{"entries": 5}', '{"entries": [{"key": "a"}]}', "\xff"],
+)
+def test_a_damaged_file_is_told_and_left_as_it_is(
+    damaged: str, goldens: tuple[Path, Pin], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, run = goldens
+    path.write_text(damaged, encoding="latin-1")
+    before = path.read_bytes()
+    assert run({"a": 1.5}) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"{path}: ")
+    assert "restore it" in told
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(("status", "clean"), [("", True), (" M goldens/cases.py", False)])
+def test_a_new_entry_tells_whether_its_commit_is_all_of_it(
+    status: str, clean: bool, goldens: tuple[Path, Pin], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, run = goldens
+    (first,) = pin.read(path)
+    told = {"rev-parse": "0" * 40, "status": status}
+    monkeypatch.setattr(pin, "_git", lambda command, *_: told[command])
+    assert run({"a": 1.5, "b": 2.5}) == 0
+    kept, added = pin.read(path)
+    assert kept == first
+    assert (added["provenance"]["commit"], added["provenance"]["clean_tree"]) == ("0" * 40, clean)
+
+
 def test_another_input_is_a_change() -> None:
     entry = copy.deepcopy(ENTRIES["launch_matrix"])
     entry["provenance"]["input_sha256"] = "0" * 64
@@ -169,5 +200,7 @@ def test_another_input_is_a_change() -> None:
 def test_provenance_says_where_a_number_comes_from() -> None:
     for entry in ENTRIES.values():
         assert set(entry) == {"key", "value", "provenance", "history"}
-        assert all(entry["provenance"].values()), entry["key"]
+        about = {**entry["provenance"]}
+        assert about.pop("clean_tree", True) in (True, False)
+        assert all(about.values()), entry["key"]
         assert len(entry["provenance"]["input_sha256"]) == 64

@@ -314,7 +314,7 @@ def test_a_trace_that_breaks_off_is_read_up_to_there(tmp_path: Path) -> None:
     (source,) = fp.replay(path).inputs
     assert source.iterations > 50
     assert source.skipped["truncated"] == 1
-    assert any("break off" in warning for warning in source.warnings)
+    assert sum("break off" in text for text in [*source.faults, *source.warnings]) == 1
 
 
 def test_a_bad_line_is_counted_or_with_strict_refused(trace: Trace) -> None:

@@ -63,7 +63,13 @@ Traces = Annotated[
         help="Traces: files of any format, gzipped or not, directories, patterns, catalogues.",
     ),
 ]
-Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad line.")]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict",
+        help="Stop at the first bad line. A cut end is none: the recording may still go on.",
+    ),
+]
 Format = Annotated[
     str | None,
     typer.Option(

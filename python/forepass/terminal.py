@@ -60,7 +60,10 @@ def write_json(target: Path | None, text: str) -> None:
     if target == Path("-"):
         print(text)
     elif target is not None:
-        target.write_text(f"{text}\n", encoding="utf-8")
+        try:
+            target.write_text(f"{text}\n", encoding="utf-8")
+        except OSError as error:
+            raise unwritable(target, str(error)) from error
 
 
 def tell_faults(warnings: Sequence[str], faults: Sequence[str]) -> None:

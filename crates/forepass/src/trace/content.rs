@@ -25,6 +25,8 @@ pub(super) struct Content {
     pub(super) parser: Option<(TraceFormat, Box<dyn Parser>)>,
     /// Whether the records are all read, and only what they left over is to come.
     pub(super) finishing: bool,
+    /// Whether a record is cut, with whatever was to come behind it.
+    pub(super) cut: bool,
 }
 
 pub(super) enum Records {
@@ -51,7 +53,13 @@ impl Content {
     /// What stands for a file without content.
     pub(super) fn nothing(file: String) -> Self {
         let bytes = Bytes::empty();
-        Self { file, records: Records::Lines(Lines::new(bytes)), parser: None, finishing: true }
+        Self {
+            file,
+            records: Records::Lines(Lines::new(bytes)),
+            parser: None,
+            finishing: true,
+            cut: false,
+        }
     }
 
     pub(super) fn new(
@@ -77,7 +85,7 @@ impl Content {
                 break None;
             } else {
                 return Err(match detected {
-                    Err(fault) => located(&fault, &file, 1),
+                    Err(fault) => located(&fault, &file, 1, None),
                     Ok(_) => Error::trace("empty", file, None, "there is no record in it"),
                 });
             }
@@ -88,7 +96,7 @@ impl Content {
         };
         records.set_break(broken);
         let parser = format.zip(parser);
-        Ok(Self { file, records, parser, finishing: false })
+        Ok(Self { file, records, parser, finishing: false, cut: false })
     }
 
     fn parser_of(
@@ -143,7 +151,7 @@ impl Content {
             match Table::new(line.text, Some(format)) {
                 Ok(table) => return Ok((Records::Lines(lines), Some(Box::new(table)))),
                 Err(_) if line.end == LineEnd::Break => {}
-                Err(fault) => return Err(located(&fault, file, line.number)),
+                Err(fault) => return Err(located(&fault, file, line.number, None)),
             }
         }
     }
@@ -199,13 +207,19 @@ pub(super) fn unreadable(name: &str, error: &io::Error) -> Error {
 }
 
 /// The fault of a record that starts at a line, seen from its file.
-pub(super) fn located(fault: &Error, name: &str, line: u64) -> Error {
+pub(super) fn located(fault: &Error, name: &str, line: u64, entry: Option<u64>) -> Error {
     let message = fault.to_string();
     let (line, message) = match within(&message) {
         Some((above, message)) => (line + above, message),
         None => (line, message),
     };
+    let message = format!("{}{message}", entry_name(entry));
     Error::trace(fault.code(), name, Some(line), message)
+}
+
+/// What a message says of an entry whose line does not tell which it is; nothing elsewhere.
+pub(super) fn entry_name(entry: Option<u64>) -> String {
+    entry.map_or_else(String::new, |entry| format!("entry {entry}: "))
 }
 
 /// Of a message about a record of several lines: the lines above the place, and it without them.

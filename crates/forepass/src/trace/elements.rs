@@ -27,6 +27,9 @@ pub(super) struct Elements {
     finished: bool,
     /// Whether the text given out last is to be dropped before reading on.
     given: bool,
+    /// Entries so far, and the line on which the latest one starts.
+    count: u64,
+    latest: u64,
     /// Why the text ended early, if it has.
     pub(super) broken: Option<String>,
 }
@@ -78,6 +81,8 @@ impl Elements {
             },
             finished: false,
             given: false,
+            count: 0,
+            latest: 0,
             broken: None,
         }
     }
@@ -136,7 +141,11 @@ impl Elements {
             }
         }
         let text = self.scanner.text.trim_ascii();
-        Ok(Some(Line { text, number: self.scanner.start, end }))
+        let number = self.scanner.start;
+        self.count += 1;
+        let entry = (number == self.latest).then_some(self.count);
+        self.latest = number;
+        Ok(Some(Line { text, number, entry, end }))
     }
 }
 
@@ -275,6 +284,17 @@ mod tests {
         }
         let pretty = read("[\n {\n  \"a\": 1\n },\n {}\n]\n", Entries::Objects);
         assert_eq!(pretty, whole([(2, "{\n  \"a\": 1\n }"), (5, "{}")]));
+    }
+
+    #[test]
+    fn entries_that_share_a_line_are_numbered() {
+        let text = b"[{}, {}, {\n}, {},\n{}]".to_vec();
+        let mut elements = Elements::new(Bytes::new(Cursor::new(text)).unwrap(), Entries::Objects);
+        let mut places = Vec::new();
+        while let Some(line) = elements.next().unwrap() {
+            places.push((line.number, line.entry));
+        }
+        assert_eq!(places, [(1, None), (1, Some(2)), (1, Some(3)), (2, None), (3, None)]);
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub(super) fn parse(text: &[u8], iteration: &mut Iteration) -> Result<()> {
         Line::Ranks(entries) if entries.is_empty() => Err(Error::metrics(
             "malformed",
             "",
-            "an empty list: an iteration needs the record of at least one rank",
+            "an empty list: it holds no records and no statistics of iterations",
         )),
         Line::Ranks(entries) => append_all(entries, iteration),
         Line::Iteration { complete: Some(false), .. } => Err(Error::metrics(

@@ -16,6 +16,9 @@ pub(super) struct Line<'a> {
     pub(super) text: &'a [u8],
     /// Its number in the uncompressed text, from 1.
     pub(super) number: u64,
+    /// Which entry of the document it is, from 1, where its number does not tell that: where
+    /// another entry starts on the same line before it.
+    pub(super) entry: Option<u64>,
     pub(super) end: LineEnd,
 }
 
@@ -61,7 +64,7 @@ impl Lines {
         if !self.advance()? {
             return Ok(None);
         }
-        Ok(Some(Line { text: self.text(), number: self.number, end: self.end }))
+        Ok(Some(Line { text: self.text(), number: self.number, entry: None, end: self.end }))
     }
 
     /// Number of the present line.

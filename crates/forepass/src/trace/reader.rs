@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use super::content::{Content, located, unreadable};
+use super::content::{Content, entry_name, located, unreadable};
 use super::csv::Table;
 use super::join::{Join, Joined};
 use super::lines::LineEnd;
@@ -19,9 +19,9 @@ use crate::progress::Progress;
 ///
 /// A record that is not valid is skipped, counted and kept among the faults of the
 /// [`ReadSummary`]; with `strict` it is an error, after which reading can go on. A trace that ends
-/// inside a record ends there with a warning in both cases: that is how a producer leaves its file
-/// when it is killed. A cut record counts as `truncated`. Where compressed data are damaged, what
-/// is lost is told, and reading goes on with the next gzip member.
+/// inside a record ends there in both cases, and the cut record counts as `truncated`: that is how a
+/// producer leaves its file when it is killed, or has it while it writes. Where compressed data are
+/// damaged, that is told, and reading goes on with the next gzip member.
 ///
 /// ```
 /// use forepass::trace::{ReadOptions, TraceReader};
@@ -41,12 +41,18 @@ pub struct TraceReader {
     present: Content,
     format: Option<TraceFormat>,
     summary: ReadSummary,
+    /// Which entry of its document the latest record is, where its line does not tell that.
+    entry: Option<u64>,
     streams: Streams,
     join: Option<Join>,
     /// Bytes of the files that are read to their ends, and of all that progress knows of.
     closed_bytes: u64,
     reported: u64,
 }
+
+/// What is told of a place where compressed data break off.
+const GOES_ON: &str = ": what is lost there is not known, and reading goes on with the next gzip \
+                       member, if there is one";
 
 /// What came of a step.
 enum Step {
@@ -108,6 +114,7 @@ impl TraceReader {
             format: present.format(),
             present,
             summary: ReadSummary::default(),
+            entry: None,
             streams: Streams::default(),
             join: options.join_ranks.map(|ranks| Join::new(ranks as usize)),
             options: options.clone(),
@@ -180,7 +187,7 @@ impl TraceReader {
 
     /// Takes one record, or what is left when there are no more.
     fn step(&mut self, iteration: &mut Iteration) -> Result<Step> {
-        let Content { file, records, parser, finishing } = &mut self.present;
+        let Content { file, records, parser, finishing, cut } = &mut self.present;
         let Some((format, parser)) = parser else {
             self.tell_break(false);
             return self.next_file();
@@ -202,18 +209,21 @@ impl TraceReader {
             };
             let (number, end) = (line.number, line.end);
             iteration.line = number;
+            self.entry = line.entry;
             let parsed = if line.text.is_empty() || !parser.is_record(line.text) {
                 Ok(false)
             } else {
                 self.summary.rows += 1;
                 if parser.is_cut(&line) {
-                    let what = match end {
-                        LineEnd::Break => "the compressed data break off inside this record",
-                        _ => "the trace ends inside this record",
+                    *cut = end == LineEnd::EndOfText;
+                    let broken = (end == LineEnd::Break).then(|| records.take_break()).flatten();
+                    let what = match broken {
+                        Some(reason) => format!(
+                            "the compressed data break off inside this record ({reason}){GOES_ON}"
+                        ),
+                        None => "the trace ends inside this record".to_owned(),
                     };
-                    let fault = Error::trace("truncated", &**file, Some(number), what);
-                    self.summary.warn(fault.to_string());
-                    self.summary.skip(&fault);
+                    self.summary.skip(&Error::trace("truncated", &**file, Some(number), what));
                     Ok(false)
                 } else {
                     if end == LineEnd::EndOfText && format.is_table() {
@@ -231,7 +241,7 @@ impl TraceReader {
         match parsed {
             Ok(true) => self.follow(iteration),
             Ok(false) => Ok(Step::Nothing),
-            Err(fault) => self.fault(&fault, iteration.line),
+            Err(fault) => self.fault(&fault, iteration.line, self.entry),
         }
     }
 
@@ -239,10 +249,14 @@ impl TraceReader {
     fn follow(&mut self, iteration: &mut Iteration) -> Result<Step> {
         let (summary, file) = (&mut self.summary, &self.present.file);
         let line = iteration.line;
+        let mut entry = self.entry;
         if let Some(join) = &mut self.join {
             match join.take(std::mem::take(iteration)) {
                 Joined::Whole(whole) => {
-                    summary.rows -= u64::from(whole.line != line);
+                    if whole.line != line {
+                        summary.rows -= 1;
+                        entry = None;
+                    }
                     *iteration = whole;
                 }
                 Joined::Added => {
@@ -250,13 +264,17 @@ impl TraceReader {
                     return Ok(Step::Nothing);
                 }
                 Joined::Opened(None) => return Ok(Step::Nothing),
-                Joined::Opened(Some(lost)) => return self.fault(&incomplete(&lost), lost.line),
-                Joined::Twice(fault) => return self.fault(&fault, line),
+                Joined::Opened(Some(lost)) => {
+                    return self.fault(&incomplete(&lost), lost.line, None);
+                }
+                Joined::Twice(fault) => return self.fault(&fault, line, entry),
             }
         }
-        let mut tell = |text: String| summary.warn(format!("{file}:{line}: {text}"));
-        if let Err(fault) = self.streams.follow(&iteration.ranks, &mut tell) {
-            return self.fault(&fault, iteration.line);
+        let mut tell = |text: String| {
+            summary.warn(format!("{file}:{line}: {}{text}", entry_name(entry)));
+        };
+        if let Err(fault) = self.streams.follow(iteration, &mut tell) {
+            return self.fault(&fault, iteration.line, entry);
         }
         iteration.row = self.summary.iterations;
         self.summary.iterations += 1;
@@ -264,15 +282,15 @@ impl TraceReader {
     }
 
     /// Counts a fault, which is an error where the reader is strict.
-    fn fault(&mut self, fault: &Error, line: u64) -> Result<Step> {
-        let fault = located(fault, &self.present.file, line);
+    fn fault(&mut self, fault: &Error, line: u64, entry: Option<u64>) -> Result<Step> {
+        let fault = located(fault, &self.present.file, line, entry);
         self.summary.skip(&fault);
         if self.options.strict { Err(fault) } else { Ok(Step::Nothing) }
     }
 
     /// Goes on to the next file; at the last one's end, iterations that lack ranks are given up.
     fn next_file(&mut self) -> Result<Step> {
-        if self.present.records.is_open() {
+        if self.present.records.is_open() && !self.present.cut {
             self.summary.warn(format!(
                 "{}: the document ends inside a list that is not closed",
                 self.present.file
@@ -302,22 +320,20 @@ impl TraceReader {
             }
             return Ok(Step::Nothing);
         }
-        match self.join.as_mut().and_then(Join::give_up) {
-            Some(lost) => self.fault(&incomplete(&lost), lost.line),
-            None => Ok(Step::End),
+        if let Some(lost) = self.join.as_mut().and_then(Join::give_up) {
+            return self.fault(&incomplete(&lost), lost.line, None);
         }
+        for text in std::mem::take(&mut self.streams).conclude() {
+            self.summary.warn(format!("{}: {text}", self.name));
+        }
+        Ok(Step::End)
     }
 
     /// Tells of a place where compressed data break off, and whether reading goes on behind it.
     fn tell_break(&mut self, goes_on: bool) {
         let number = self.present.records.number();
         if let Some(reason) = self.present.records.take_break() {
-            let then = if goes_on {
-                ": what is lost there is not known, and reading goes on with the next gzip member, \
-                 if there is one"
-            } else {
-                ""
-            };
+            let then = if goes_on { GOES_ON } else { "" };
             self.summary.warn(format!(
                 "{}: the compressed data break off at line {number} ({reason}){then}",
                 self.present.file

@@ -1,11 +1,15 @@
 //! What the records of each worker and rank show when they are followed one after the other.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
+use super::Iteration;
+use super::pace::Pace;
+use super::remembered::Remembered;
 use crate::error::{Error, Result};
 use crate::metrics::ForwardPassMetrics;
 
-/// The workers of a trace and the latest record of each of their ranks.
+/// The workers of a trace and what is known of each of their ranks.
 #[derive(Default)]
 pub(super) struct Streams {
     workers: Vec<Worker>,
@@ -13,38 +17,30 @@ pub(super) struct Streams {
     places: BTreeMap<String, usize>,
     current: usize,
     told: Told,
+    scope_changes: u64,
 }
 
 struct Worker {
     id: String,
+    /// That of its latest iteration.
     scope: Option<String>,
-    latest: Vec<Latest>,
+    ranks: Vec<Rank>,
 }
 
-/// The latest record of a rank: its counter, and the bits of its duration.
-#[derive(Clone, Copy, PartialEq)]
-struct Latest {
-    rank: u32,
+/// What is known of a rank.
+struct Rank {
+    number: u32,
+    /// Counter of the latest record, and whether the one before this was there already.
     counter: u64,
-    wall_time: u64,
-}
-
-impl From<&ForwardPassMetrics> for Latest {
-    fn from(metrics: &ForwardPassMetrics) -> Self {
-        Self {
-            rank: metrics.dp_rank,
-            counter: metrics.counter_id,
-            wall_time: metrics.wall_time.to_bits(),
-        }
-    }
+    repeating: bool,
+    remembered: Remembered,
+    pace: Pace,
 }
 
 /// What was told already; once for the whole trace.
 #[derive(Default)]
-#[allow(clippy::struct_excessive_bools)]
 struct Told {
     ranks_apart: bool,
-    scope: bool,
     counter: bool,
 }
 
@@ -57,9 +53,10 @@ impl Streams {
     /// Ranks whose durations span different things, or a record that was there already.
     pub(super) fn follow(
         &mut self,
-        ranks: &[ForwardPassMetrics],
+        iteration: &Iteration,
         tell: &mut impl FnMut(String),
     ) -> Result<()> {
+        let ranks = &*iteration.ranks;
         let Some(first) = ranks.first() else { return Ok(()) };
         if let Some(other) = ranks.iter().find(|rank| rank.timing_scope != first.timing_scope) {
             return Err(Error::metrics(
@@ -74,59 +71,64 @@ impl Streams {
         }
         let place = self.place(first);
         let worker = &mut self.workers[place];
-        let repeats = |rank| {
-            let seen = Latest::from(rank);
-            seen.counter > 0 && worker.latest.contains(&seen)
-        };
-        if ranks.iter().all(repeats) {
+        if ranks.iter().all(|rank| worker.rank(rank.dp_rank).has(rank)) {
+            for rank in ranks {
+                worker.rank(rank.dp_rank).repeating = true;
+            }
             return Err(Error::metrics(
                 "duplicate_counter",
                 "counter_id",
                 format!(
-                    "{} of worker `{}`, rank {}, was there already, with the same duration",
-                    first.counter_id, first.worker_id, first.dp_rank
+                    "{} of {worker}, rank {}, was there already, with the same duration and work",
+                    first.counter_id, first.dp_rank
                 ),
             ));
         }
         if let ([rank], false) = (ranks, self.told.ranks_apart) {
-            if worker.latest.iter().any(|known| known.rank != rank.dp_rank) {
+            if worker.ranks.iter().any(|known| known.number != rank.dp_rank) {
                 self.told.ranks_apart = true;
                 tell(format!(
-                    "worker `{}` has several ranks, each on lines of its own: they are not joined \
-                     unless that is asked for, and each record counts as an iteration",
-                    rank.worker_id
+                    "{worker} has several ranks, each on lines of its own: they are not joined \
+                     unless that is asked for, and each record counts as an iteration"
                 ));
             }
         }
-        if worker.scope != first.timing_scope && !self.told.scope {
-            self.told.scope = true;
-            tell(format!(
-                "worker `{}` changes its timing scope from {} to {}: what is learned of one does \
-                 not count for the other",
-                first.worker_id,
-                scope_name(worker.scope.as_deref()),
-                scope_name(first.timing_scope.as_deref())
-            ));
+        if worker.scope != first.timing_scope {
+            self.scope_changes += 1;
+            if self.scope_changes == 1 {
+                tell(format!(
+                    "{worker} changes its timing scope from {} to {}: what is learned of one does \
+                     not count for the other",
+                    scope_name(worker.scope.as_deref()),
+                    scope_name(first.timing_scope.as_deref())
+                ));
+            }
+            worker.scope.clone_from(&first.timing_scope);
         }
-        for rank in ranks {
-            let seen = Latest::from(rank);
-            let Some(latest) = worker.latest.iter_mut().find(|latest| latest.rank == seen.rank)
-            else {
-                worker.latest.push(seen);
-                continue;
-            };
-            let again = latest.counter > 0 && latest.counter == seen.counter;
-            *latest = seen;
+        for metrics in ranks {
+            let rank = worker.rank(metrics.dp_rank);
+            let again = rank.counter > 0 && rank.counter == metrics.counter_id;
+            rank.add(metrics, iteration.time_ms);
             if again && !self.told.counter {
                 self.told.counter = true;
                 tell(format!(
-                    "counter {} of worker `{}` stands on two records of different durations: both \
-                     are kept",
-                    rank.counter_id, rank.worker_id
+                    "counter {} of {worker} stands on two records that differ: both are kept",
+                    metrics.counter_id
                 ));
             }
         }
         Ok(())
+    }
+
+    /// What only the whole trace shows.
+    pub(super) fn conclude(self) -> Vec<String> {
+        let changes = (self.scope_changes > 1)
+            .then(|| format!("the timing scope changes {} times in all", self.scope_changes));
+        let doubts = self.workers.iter().filter_map(|worker| {
+            let doubt = worker.ranks.iter().find_map(|rank| rank.pace.doubt())?;
+            Some(format!("{worker}: {doubt}"))
+        });
+        changes.into_iter().chain(doubts).collect()
     }
 
     /// The place of a record's worker, entered when first seen.
@@ -144,9 +146,61 @@ impl Streams {
         self.workers.push(Worker {
             id: id.clone(),
             scope: metrics.timing_scope.clone(),
-            latest: Vec::new(),
+            ranks: Vec::new(),
         });
         self.current
+    }
+}
+
+impl Worker {
+    /// What is known of a rank, which is entered when first seen.
+    fn rank(&mut self, number: u32) -> &mut Rank {
+        let found = self.ranks.iter().position(|known| known.number == number);
+        let place = found.unwrap_or_else(|| {
+            self.ranks.push(Rank {
+                number,
+                counter: 0,
+                repeating: false,
+                remembered: Remembered::default(),
+                pace: Pace::default(),
+            });
+            self.ranks.len() - 1
+        });
+        &mut self.ranks[place]
+    }
+}
+
+impl fmt::Display for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        if self.id.is_empty() {
+            f.write_str("worker (no id)")
+        } else {
+            write!(f, "worker `{}`", self.id)
+        }
+    }
+}
+
+impl Rank {
+    /// Whether this record was there already.
+    ///
+    /// A heartbeat of counter 1 looks like any other, also after a restart: it is a repetition
+    /// only next to one.
+    fn has(&mut self, metrics: &ForwardPassMetrics) -> bool {
+        let tells = metrics.wall_time > 0.0;
+        metrics.counter_id > 0
+            && (tells || self.repeating || metrics.counter_id == self.counter)
+            && self.remembered.has(metrics)
+    }
+
+    fn add(&mut self, metrics: &ForwardPassMetrics, time_ms: Option<f64>) {
+        self.counter = metrics.counter_id;
+        self.repeating = false;
+        if metrics.counter_id > 0 {
+            self.remembered.add(metrics);
+        }
+        if let Some(time_ms) = time_ms {
+            self.pace.add(metrics.wall_time, time_ms);
+        }
     }
 }
 
@@ -155,65 +209,4 @@ fn scope_name(scope: Option<&str>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::slice::from_ref;
-
-    use super::*;
-
-    fn record(worker: &str, rank: u32, counter: u64, wall_time: f64) -> ForwardPassMetrics {
-        ForwardPassMetrics {
-            worker_id: worker.to_owned(),
-            dp_rank: rank,
-            counter_id: counter,
-            wall_time,
-            ..ForwardPassMetrics::default()
-        }
-    }
-
-    fn follow(iterations: &[&[ForwardPassMetrics]]) -> (Vec<&'static str>, Vec<String>) {
-        let (mut streams, mut told) = (Streams::default(), Vec::new());
-        let mut codes = Vec::new();
-        for ranks in iterations {
-            let followed = streams.follow(ranks, &mut |text| told.push(text));
-            codes.push(followed.err().map_or("", |error| error.code()));
-        }
-        (codes, told)
-    }
-
-    #[test]
-    fn a_record_that_comes_twice_counts_once() {
-        let one = record("a", 0, 7, 0.5);
-        let (codes, told) = follow(&[
-            from_ref(&one),
-            &[record("b", 0, 7, 0.5)],
-            from_ref(&one),
-            &[record("a", 0, 7, 0.25)],
-            &[record("a", 0, 0, 0.5)],
-            &[record("a", 0, 0, 0.5)],
-            &[record("a", 0, 8, 0.5), record("a", 1, 8, 0.5)],
-            &[record("a", 0, 8, 0.5), record("a", 1, 8, 0.5)],
-        ]);
-        assert_eq!(codes, ["", "", "duplicate_counter", "", "", "", "", "duplicate_counter"]);
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains("counter 7 of worker `a` stands on two records"), "{told:?}");
-    }
-
-    #[test]
-    fn scopes_are_not_mixed_within_an_iteration_and_told_between_them() {
-        let scoped = |rank, counter, scope: Option<&str>| ForwardPassMetrics {
-            timing_scope: scope.map(ToOwned::to_owned),
-            ..record("a", rank, counter, 0.5)
-        };
-        let (codes, told) = follow(&[
-            &[scoped(0, 1, Some("x")), scoped(1, 1, Some("x"))],
-            &[scoped(0, 2, Some("x")), scoped(1, 2, Some("y"))],
-            &[scoped(0, 3, Some("x")), scoped(1, 3, None)],
-            &[scoped(0, 4, None), scoped(1, 4, None)],
-            &[scoped(0, 5, Some("x")), scoped(1, 5, Some("x"))],
-            &[scoped(0, 6, None), scoped(1, 6, None)],
-        ]);
-        assert_eq!(codes, ["", "mixed_timing_scope", "mixed_timing_scope", "", "", ""]);
-        assert_eq!(told.len(), 1);
-        assert!(told[0].contains("from `x` to none"), "{told:?}");
-    }
-}
+mod tests;

@@ -126,7 +126,11 @@ fn a_cut_row_is_told_from_a_wrong_one() {
         ("0.1,1,0,1,0,x", false),
     ] {
         let end = LineEnd::EndOfText;
-        assert_eq!(table.is_cut(&Line { text: line.as_bytes(), number: 1, end }), cut, "{line}");
+        assert_eq!(
+            table.is_cut(&Line { text: line.as_bytes(), number: 1, entry: None, end }),
+            cut,
+            "{line}"
+        );
     }
 }
 

@@ -56,7 +56,7 @@ fn a_list_is_one_iteration_of_several_ranks() {
     assert_eq!(ranks.len(), 3);
     assert_eq!(ranks[0], ranks[1]);
     assert_eq!(ranks[2].dp_rank, 2);
-    assert!(fault("[]").2.contains("at least one rank"));
+    assert!(fault("[]").2.contains("it holds no records and no statistics"));
     assert!(fault("[[]]").2.contains("expected an object"));
 }
 
@@ -130,7 +130,7 @@ fn an_impossible_duration_is_left_to_the_model() {
 fn a_cut_record_is_told_from_a_wrong_one() {
     let is_cut = |text: &[u8]| {
         let end = LineEnd::EndOfText;
-        FpmJsonl.is_cut(&TextLine { text, number: 1, end })
+        FpmJsonl.is_cut(&TextLine { text, number: 1, entry: None, end })
     };
     let text: String = format!(r#"{{"metrics":{RECORD}}}"#).replace('\n', " ");
     for cut in 1..text.len() {
