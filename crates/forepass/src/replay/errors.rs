@@ -65,8 +65,14 @@ impl Counted {
     fn of(errors: &[f64]) -> Self {
         let by_size = vec![0; KEPT];
         let mut counted = Self { eligible: 0, answered: 0, sum: 0.0, size_sum: 0.0, by_size };
-        errors.iter().for_each(|&error| counted.add(error));
+        counted.extend(errors);
         counted
+    }
+
+    fn extend(&mut self, errors: &[f64]) {
+        for &error in errors {
+            self.add(error);
+        }
     }
 
     #[allow(clippy::cast_possible_truncation)]
@@ -95,12 +101,13 @@ impl Counted {
     /// The size of this rank, from 0: the middle of those that it is counted with.
     fn size(&self, rank: u64) -> f64 {
         let mut below = 0;
-        let place = self.by_size.iter().position(|count| {
+        let mut places = (0_u32..).zip(&self.by_size);
+        let place = places.find_map(|(place, count)| {
             below += count;
-            below > rank
+            (below > rank).then_some(place)
         });
-        let edge = |place: usize| f64::from(f32::from_bits((place as u32) << DROPPED_BITS));
-        place.map_or(0.0, |place| 0.5 * (edge(place) + edge(place + 1).min(f64::from(f32::MAX))))
+        let edge = |place: u32| f64::from(f32::from_bits(place << DROPPED_BITS).min(f32::MAX));
+        place.map_or(0.0, |place| 0.5 * (edge(place) + edge(place + 1)))
     }
 }
 
@@ -137,8 +144,10 @@ impl Spread {
         }
         let mut all = Counted::of(&[]);
         for errors in errors.clone() {
-            errors.kept.iter().for_each(|&error| all.add(error));
-            errors.counted.iter().for_each(|counted| all.merge(counted));
+            all.extend(&errors.kept);
+            if let Some(counted) = &errors.counted {
+                all.merge(counted);
+            }
         }
         Self {
             eligible: all.eligible,
@@ -170,7 +179,9 @@ mod tests {
 
     fn spread(errors: &[f64], keep_at_most: usize) -> Spread {
         let mut all = Errors::new(keep_at_most);
-        errors.iter().for_each(|&error| all.add(error));
+        for &error in errors {
+            all.add(error);
+        }
         Spread::of(&[all].iter())
     }
 
@@ -190,7 +201,9 @@ mod tests {
     #[test]
     fn what_follows_a_place_is_kept_in_order() {
         let mut errors = Errors::new(9);
-        [0.1, f64::NAN, 0.3].iter().for_each(|&error| errors.add(error));
+        for error in [0.1, f64::NAN, 0.3] {
+            errors.add(error);
+        }
         assert_eq!(errors.from(2).kept(), [0.3]);
         assert_eq!(errors.from(7).kept(), [0.0; 0]);
     }
@@ -212,7 +225,9 @@ mod tests {
             let (first, second) = errors.split_at(cut.min(errors.len()));
             let halves = [(first, 10), (second, 300)].map(|(half, keep_at_most)| {
                 let mut all = Errors::new(keep_at_most);
-                half.iter().for_each(|&error| all.add(error));
+                for &error in half {
+                    all.add(error);
+                }
                 all
             });
             let both = Spread::of(&halves.iter());
