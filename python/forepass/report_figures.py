@@ -153,7 +153,12 @@ def _course(worker: Mapping[str, Any], index: int, name: str) -> Figure:
         ("observed", range(len(rows)), observed, {"marker": "o", "color": "#777777", "ms": 1.3}),
         ("predicted", answered, fit["predicted_ms"], {"marker": "_", "color": "#0072b2", "ms": 3}),
         ("spike", worker["spikes"], observed, {"marker": "^", "color": "#d55e00", "ms": 4.5}),
-        ("worst error", fit["worst"], observed, {"marker": "D", "color": "#cc79a7", "ms": 3.5}),
+        (
+            "worst error",
+            fit["worst"][: max(3, len(rows) // 20)],
+            observed,
+            {"marker": "D", "color": "#cc79a7", "ms": 3.5},
+        ),
         ("no forecast", abstained, observed, {"marker": "x", "color": "#000000", "ms": 4}),
     )
     for label, places, values, style in layers:

@@ -161,7 +161,8 @@ without them.</p></noscript>
 <figure><div class="plot tall" id="plot-course" role="img" aria-label="Observed and predicted \
 latency of each row, with spikes, worst errors, abstentions and events"></div>
 <figcaption>Hollow dots are rows of the warm-up. A spike is a latency of more than {medians} \
-medians of its worker and kind of work; the worst errors are those after the warm-up. \
+medians of its worker and kind of work; the worst errors are those of at most one row \
+in twenty after the warm-up. \
 <span id="told-course"></span> <span class="by-mouse">Drag to zoom and double-click to come back, \
 or use the buttons.</span><span class="by-touch">Zoom with the buttons.</span></figcaption></figure>
 </section>
