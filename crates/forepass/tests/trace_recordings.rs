@@ -4,32 +4,15 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 use forepass::{ForwardPassMetrics, ReadOptions, TraceFormat, TraceReader};
 
-/// The recordings, sorted; none, saying so, where they are missing.
-fn recordings() -> Vec<PathBuf> {
-    let folder = std::env::var_os("FOREPASS_TRACES").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces"),
-        PathBuf::from,
-    );
-    let mut paths = Vec::new();
-    for part in ["b300", "cpu"] {
-        let Ok(entries) = folder.join(part).read_dir() else {
-            eprintln!(
-                "skipped: no recordings in {}; FOREPASS_TRACES names another folder",
-                folder.display()
-            );
-            return Vec::new();
-        };
-        paths.extend(entries.flatten().map(|entry| entry.path()));
-    }
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "gz"));
-    paths.sort();
-    paths
-}
+#[path = "shared/recordings.rs"]
+mod found;
+
+use found::recordings;
 
 fn line_count(path: &Path) -> io::Result<u64> {
     let text = BufReader::new(MultiGzDecoder::new(File::open(path)?));
@@ -38,7 +21,7 @@ fn line_count(path: &Path) -> io::Result<u64> {
 
 #[test]
 fn every_line_of_every_recording_is_an_iteration() {
-    let paths = recordings();
+    let paths = recordings(&["b300", "cpu"]);
     assert!(paths.is_empty() || paths.len() == 19, "{paths:?}");
     for path in paths {
         let options = ReadOptions::default().with_strict(true);
@@ -75,7 +58,8 @@ fn a_first_row_of_each_format_is_what_the_file_says() {
         ("b200_trtllm_gpt-oss-120b_prefill.csv.gz", TraceFormat::TrtllmCsv, 0, trtllm),
         ("moe.jsonl.gz", TraceFormat::FpmJsonl, 1, jsonl),
     ] {
-        let Some(path) = recordings().into_iter().find(|path| path.ends_with(file)) else {
+        let Some(path) = recordings(&["b300", "cpu"]).into_iter().find(|path| path.ends_with(file))
+        else {
             return;
         };
         let mut reader = TraceReader::open(&path, &ReadOptions::default()).unwrap();

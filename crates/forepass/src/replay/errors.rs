@@ -135,7 +135,7 @@ impl Spread {
             sizes.extend(answered().map(f64::abs));
             sizes.sort_unstable_by(|a, b| a.partial_cmp(b).unwrap_or(Ordering::Equal));
             return Self {
-                eligible: kept().count() as u64,
+                eligible: errors.clone().map(|errors| errors.kept.len() as u64).sum(),
                 answered: sizes.len() as u64,
                 sum: answered().sum(),
                 size_sum: sizes.iter().sum(),

@@ -3,7 +3,8 @@
 use forepass::{ForwardPassModel, WorkerType};
 
 use crate::accuracy::engines;
-use crate::recordings::{decode_steps, recordings};
+use crate::found::recordings;
+use crate::recordings::decode_steps;
 use crate::synthetic::{AUTO, FRESH, Load, Row, config, decode_model};
 
 /// The models of `auto`, each alone and at no level but its own.

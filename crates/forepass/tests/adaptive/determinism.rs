@@ -3,7 +3,7 @@
 use forepass::{ForwardPassMetrics, ForwardPassModel, ReadOptions, TraceReader, WorkerType};
 
 use crate::accuracy::engines;
-use crate::recordings::recordings;
+use crate::found::recordings;
 use crate::synthetic::{AUTO, config};
 
 /// Follows the steps with two models, and a clone of the first one made halfway.

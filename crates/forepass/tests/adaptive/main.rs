@@ -6,6 +6,8 @@
 mod accuracy;
 mod choice;
 mod determinism;
+#[path = "../shared/recordings.rs"]
+mod found;
 mod intervals;
 mod monotone;
 mod queries;

@@ -3,7 +3,8 @@
 use forepass::ForwardPassMetrics;
 
 use crate::accuracy::engines;
-use crate::recordings::{decode_steps, recordings};
+use crate::found::recordings;
+use crate::recordings::decode_steps;
 use crate::synthetic::{AUTO, LINEAR, Load, decode_model};
 
 /// Errors by how far a load is beyond the largest one that was learned from.

@@ -1,7 +1,7 @@
 //! The adaptive fit on recordings of real engines, where these are at hand.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use forepass::replay::{Baseline, Contender, Options, replay};
 use forepass::trace::TraceSource;
@@ -9,30 +9,9 @@ use forepass::{
     ForwardPassMetrics, ForwardPassModel, Progress, ReadOptions, TraceReader, WorkerType,
 };
 
+use crate::found::recordings;
 use crate::intervals::{Held, LEVELS};
 use crate::synthetic::{AUTO, LINEAR, config};
-
-/// The recordings of a part, sorted; none, saying so, where they are missing.
-pub(crate) fn recordings(parts: &[&str]) -> Vec<PathBuf> {
-    let folder = std::env::var_os("FOREPASS_TRACES").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces"),
-        PathBuf::from,
-    );
-    let mut paths = Vec::new();
-    for part in parts {
-        let Ok(entries) = folder.join(part).read_dir() else {
-            eprintln!(
-                "skipped: no recordings in {}; FOREPASS_TRACES names another folder",
-                folder.display()
-            );
-            return Vec::new();
-        };
-        paths.extend(entries.flatten().map(|entry| entry.path()));
-    }
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "gz"));
-    paths.sort();
-    paths
-}
 
 /// The pure decode steps of a recording.
 pub(crate) fn decode_steps(path: &Path) -> Vec<ForwardPassMetrics> {
